@@ -1,0 +1,33 @@
+"""The model: what the books hold, and how they are kept. Standard library only; read it first.
+
+events    what can happen           credit    what one backward produced, and its fate
+account   a cohort of gradients     optimizer who spends, and scalers beside them
+window    what one step spends      entry     one event with the books before and after
+ledger    posts events to books     tape      events as JSON lines
+rule      looks at entries          finding   what a rule says         audit  the way through
+"""
+
+from gradkeeper.model.audit import Auditor, audit
+from gradkeeper.model.entry import Entry
+from gradkeeper.model.events import Event
+from gradkeeper.model.finding import Because, Finding, Findings, Severity
+from gradkeeper.model.ledger import Ledger
+from gradkeeper.model.rule import Rule
+from gradkeeper.model.site import Site
+from gradkeeper.model.tape import Tape, TapeError
+
+__all__ = [
+    "Auditor",
+    "Because",
+    "Entry",
+    "Event",
+    "Finding",
+    "Findings",
+    "Ledger",
+    "Rule",
+    "Severity",
+    "Site",
+    "Tape",
+    "TapeError",
+    "audit",
+]

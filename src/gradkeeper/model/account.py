@@ -1,0 +1,149 @@
+"""One account: a cohort of parameters whose gradients have always moved together.
+
+Accounts are frozen; the functions here return what an account becomes. They know no event.
+"""
+
+from dataclasses import dataclass
+
+from gradkeeper.model.credit import Waste
+from gradkeeper.model.site import Site
+from gradkeeper.model.value import replace
+
+# A window never waits on more backwards than this; older ones are let go, so that a loop
+# which never steps can be watched for days in flat memory.
+MOST_FRESH = 1024
+MOST_PENDING = 64
+
+
+@dataclass(frozen=True)
+class Lot:
+    """Backwards of one line that were spent and still lie in .grad, and who spent them."""
+
+    site: Site
+    spent_at: Site
+    owners: frozenset[str]
+    count: int
+    pending: tuple[int, ...] = ()
+    """Those that other accounts still hold."""
+
+
+@dataclass(frozen=True)
+class ClipMark:
+    """A clip since the account was last spent or zeroed, and what it found there."""
+
+    site: Site
+    fresh: int
+    scaled: bool
+    vacant: bool
+    """Nothing was there to clip, in any account of that call."""
+
+
+@dataclass(frozen=True)
+class Account:
+    name: str
+    parameters: tuple[str, ...] = ()
+    size: int = 1
+    trainable: bool = True
+    owners: tuple[str, ...] = ()
+
+    fresh: tuple[int, ...] = ()
+    """Numbers of the backwards that wait here."""
+    lots: tuple[Lot, ...] = ()
+    wasted: tuple[Waste, ...] = ()
+    """Thrown away since the last step."""
+    scaler: str | None = None
+    """Whose factor is still in the gradients."""
+    clips: tuple[ClipMark, ...] = ()
+    unsynced: int = 0
+    reduces: int = 0
+    adjusted: bool = False
+    zeroed_at: Site | None = None
+    """Where it was zeroed since the last step."""
+    vacant: bool = True
+    """.grad is None, as far as one can tell."""
+    forwarded: bool = False
+    zeroed_late: Site | None = None
+    credited: int = 0
+    spenders: frozenset[str] = frozenset()
+    moved: bool = False
+    reset: bool = False
+    """Weights were put back from memory since an optimizer adopted it."""
+    bypassed: int = 0
+    """Steps that spent a loss which reaches this account, while nobody owns it."""
+
+    def stale_for(self, owner: str) -> tuple[Lot, ...]:
+        return tuple(lot for lot in self.lots if owner in lot.owners)
+
+    def has_news_for(self, owner: str) -> bool:
+        return bool(self.fresh) or any(owner not in lot.owners for lot in self.lots)
+
+
+def credited(account: Account, number: int, *, scaler: str | None, synced: bool | None) -> Account:
+    unsynced = account.unsynced
+    if synced is not None:
+        unsynced = 0 if synced else unsynced + 1
+    return replace(
+        account,
+        fresh=(*account.fresh, number)[-MOST_FRESH:],
+        scaler=scaler or account.scaler,
+        unsynced=unsynced,
+        reduces=account.reduces + (synced is True),
+        vacant=False,
+        forwarded=False,
+        zeroed_late=None,
+        credited=account.credited + 1,
+    )
+
+
+def spent(account: Account, owner: str, site: Site, news: tuple[Lot, ...]) -> Account:
+    """The account after `owner` spent it; `news` are the lots that its fresh backwards make."""
+    return replace(
+        account,
+        fresh=(),
+        lots=_merged((*account.lots, *news), owner, site),
+        wasted=(),
+        clips=(),
+        unsynced=0,
+        reduces=0,
+        adjusted=False,
+        zeroed_at=None,
+        spenders=account.spenders | {owner},
+    )
+
+
+def _merged(lots: tuple[Lot, ...], owner: str, site: Site) -> tuple[Lot, ...]:
+    if len(lots) == 1 and owner in lots[0].owners:
+        return lots
+    merged: dict[tuple[Site, frozenset[str]], Lot] = {}
+    for lot in lots:
+        owners = lot.owners | {owner}
+        same = merged.get((lot.site, owners))
+        merged[lot.site, owners] = Lot(
+            site=lot.site,
+            spent_at=lot.spent_at if owner in lot.owners else site,
+            owners=owners,
+            count=lot.count + (same.count if same else 0),
+            pending=((same.pending if same else ()) + lot.pending)[-MOST_PENDING:],
+        )
+    return tuple(merged.values())
+
+
+def zeroed(account: Account, site: Site, *, to_none: bool) -> Account:
+    return replace(
+        account,
+        fresh=(),
+        lots=(),
+        scaler=None,
+        clips=(),
+        unsynced=0,
+        reduces=0,
+        adjusted=False,
+        zeroed_at=site,
+        vacant=to_none,
+        zeroed_late=site if account.forwarded and not account.fresh else None,
+    )
+
+
+def clipped(account: Account, site: Site, *, vacant: bool, scaled: bool) -> Account:
+    mark = ClipMark(site=site, fresh=len(account.fresh), scaled=scaled, vacant=vacant)
+    return replace(account, clips=(*account.clips, mark)[-MOST_PENDING:])

@@ -1,0 +1,40 @@
+"""Posts events to ledgers and shows each entry to the rules. Front ends and replay share it."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from gradkeeper.model.events import Event
+from gradkeeper.model.finding import Finding
+from gradkeeper.model.ledger import Ledger
+from gradkeeper.model.rule import Check, Rule
+
+
+class Auditor:
+    """Judges events one by one, with a ledger of its own for each rank."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._ledgers: dict[int | None, Ledger] = {}
+        self._checks: defaultdict[type[Event], list[Check]] = defaultdict(list)
+        for rule in rules:
+            for kind, check in rule.checks:
+                self._checks[kind].append(check)
+
+    def post(self, event: Event) -> Iterator[Finding]:
+        """Enters an event at once, and yields what the rules say of it."""
+        entry = self.ledger(event.rank).post(event)
+        checks = self._checks.get(type(event))
+        if not checks:
+            return iter(())
+        return (finding for check in checks for finding in check(entry))
+
+    def ledger(self, rank: int | None = None) -> Ledger:
+        if rank not in self._ledgers:
+            self._ledgers[rank] = Ledger()
+        return self._ledgers[rank]
+
+
+def audit(tape: Iterable[Event], rules: Iterable[Rule]) -> Iterator[Finding]:
+    """Streams what the rules find, as it happens; fold it with `Findings`."""
+    auditor = Auditor(rules)
+    for event in tape:
+        yield from auditor.post(event)

@@ -1,0 +1,188 @@
+"""The state a ledger keeps, and the small changes that its handlers are made of."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from gradkeeper.model import account as accounts
+from gradkeeper.model.account import MOST_FRESH, Account
+from gradkeeper.model.credit import Credit, Excuse, Trail, Waste
+from gradkeeper.model.entry import Entry
+from gradkeeper.model.events import Event
+from gradkeeper.model.optimizer import Optimizer, Scaler
+from gradkeeper.model.site import Site
+from gradkeeper.model.value import replace
+from gradkeeper.model.window import batches_in
+
+E = TypeVar("E", bound=Event)
+
+
+@dataclass(slots=True)
+class Books:
+    accounts: dict[str, Account] = field(default_factory=dict)
+    optimizers: dict[str, Optimizer] = field(default_factory=dict)
+    scalers: dict[str, Scaler] = field(default_factory=dict)
+    credits: dict[int, Credit] = field(default_factory=dict)
+    """The backwards that still wait in some account, by number."""
+    trails: dict[Site, Trail] = field(default_factory=dict)
+    epochs: dict[str, int] = field(default_factory=dict)
+    between_epochs: set[str] = field(default_factory=set)
+    batch: int = 0
+    source: str = ""
+    number: int = 0
+    """Events posted so far."""
+    steps: int = 0
+    real_steps: int = 0
+
+    def account(self, name: str) -> Account:
+        found = self.accounts.get(name)
+        if found is None:
+            found = self.accounts[name] = Account(name)
+        return found
+
+    def optimizer(self, name: str, site: Site) -> Optimizer:
+        found = self.optimizers.get(name)
+        if found is None:
+            found = self.optimizers[name] = Optimizer(name, site)
+        return found
+
+    def fresh(self, names: Iterable[str]) -> list[int]:
+        """The backwards that wait in these accounts, in order."""
+        waiting = [number for name in names for number in self.account(name).fresh]
+        return list(dict.fromkeys(waiting))
+
+    def entry(
+        self, event: E, before: dict[str, Account], after: dict[str, Account], **facts: Any
+    ) -> Entry[E]:
+        owner = facts.get("owner")
+        step = owner.steps if owner else self.steps
+        facts.setdefault("idle", self.real_steps == 0)
+        return Entry(event, step, self.batch, before, after, **facts)
+
+    def change(
+        self,
+        event: E,
+        names: Iterable[str],
+        change: Callable[[Account], Account],
+        **facts: Any,
+    ) -> Entry[E]:
+        before = {name: self.account(name) for name in names}
+        after = {name: change(account) for name, account in before.items()}
+        self.accounts |= after
+        return self.entry(event, before, after, **facts)
+
+    def untouched(self, event: E, names: Iterable[str], **facts: Any) -> Entry[E]:
+        same = {name: self.account(name) for name in names}
+        return self.entry(event, same, same, **facts)
+
+    def credit(
+        self,
+        event: E,
+        credit: Credit,
+        *,
+        scaler: str | None = None,
+        synced: bool | None = None,
+    ) -> Entry[E]:
+        trail = self.trails.get(credit.site) or Trail(credit.site, credit.accounts)
+        self.trails[credit.site] = replace(trail, made=trail.made + 1)
+        if credit.accounts:
+            self.credits[credit.number] = credit
+        for name in credit.accounts:
+            account = self.account(name)
+            if len(account.fresh) == MOST_FRESH:
+                self.excuse(account.fresh[0], "waived")
+                self.let_go(account.fresh[0])
+
+        def credited(account: Account) -> Account:
+            return accounts.credited(account, credit.number, scaler=scaler, synced=synced)
+
+        return self.change(event, credit.accounts, credited)
+
+    def excuse(self, number: int, why: Excuse) -> None:
+        credit = self.credits[number]
+        if credit.excuse is None:
+            self.credits[number] = replace(credit, excuse=why)
+
+    def excuse_fresh(self, names: Iterable[str], why: Excuse) -> None:
+        for number in self.fresh(names):
+            self.excuse(number, why)
+
+    def let_go(self, number: int) -> Credit | None:
+        """One account gives up a backward. Returns it if that was the last hope of spending it."""
+        credit = self.credits[number]
+        if credit.held > 1:
+            self.credits[number] = replace(credit, held=credit.held - 1)
+            return None
+        del self.credits[number]
+        if credit.spent_by or credit.excuse:
+            return None
+        return credit
+
+    def settle(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            credit = self.credits.get(number)
+            if credit and credit.settled_at is None:
+                self.credits[number] = replace(credit, settled_at=self.number)
+
+    def waste(self, lost: list[Credit], site: Site, zeroed: Iterable[Account]) -> tuple[Waste, ...]:
+        """Notes backwards that will never be spent, in every account they had credited."""
+        if not lost:
+            return ()
+        owners = {owner for account in zeroed for owner in account.owners}
+        by_site: dict[Site, list[Credit]] = {}
+        for credit in lost:
+            by_site.setdefault(credit.site, []).append(credit)
+        wasted = []
+        for line, credits in by_site.items():
+            tail = self._is_tail(credits, owners)
+            waste = Waste(line, site, len(credits), tail=tail)
+            wasted.append(waste)
+            trail = self.trails[line]
+            count = 0 if tail else len(credits)
+            self.trails[line] = replace(trail, wasted=trail.wasted + count, zeroed_at=site)
+            for name in {name for credit in credits for name in credit.accounts}:
+                self._note(name, waste)
+        return tuple(wasted)
+
+    def _note(self, name: str, waste: Waste) -> None:
+        account = self.accounts.get(name)
+        if account is None:
+            return
+        for place, known in enumerate(account.wasted):
+            if replace(known, count=waste.count) == waste:
+                more = replace(known, count=known.count + waste.count)
+                noted = (*account.wasted[:place], more, *account.wasted[place + 1 :])
+                break
+        else:
+            noted = (*account.wasted, waste)
+        self.accounts[name] = replace(account, wasted=noted)
+
+    def unwaste(self, waste: Waste) -> None:
+        trail = self.trails[waste.site]
+        if not waste.tail:
+            self.trails[waste.site] = replace(trail, wasted=max(0, trail.wasted - waste.count))
+
+    def _is_tail(self, credits: list[Credit], owners: Iterable[str]) -> bool:
+        """The incomplete last window of an epoch that is over."""
+        last = credits[-1]
+        over = last.source in self.between_epochs or self.epochs.get(last.source, 0) != last.epoch
+        if not over:
+            return False
+        windows = [self.optimizers[name].window for name in owners]
+        return any(
+            window.site == last.site and batches_in(credits) < window.size
+            for window in windows
+            if window
+        )
+
+    def forget(self, owner: Optimizer) -> None:
+        self.optimizers.pop(owner.name, None)
+        for name in owner.accounts:
+            account = self.accounts[name]
+            owners = tuple(one for one in account.owners if one != owner.name)
+            self.accounts[name] = replace(account, owners=owners)
+
+    def drop(self, name: str) -> None:
+        account = self.accounts.pop(name)
+        for number in account.fresh:
+            self.let_go(number)

@@ -1,0 +1,80 @@
+"""What one backward produced, and what became of it. Shared by all accounts it credited."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gradkeeper.model.site import Site
+
+Excuse = Literal["read", "moved", "leaf", "waived", "closure", "torn"]
+
+
+@dataclass(frozen=True)
+class Credit:
+    """One backward. `number` is its place in the journal; None stands for what is not known."""
+
+    number: int
+    site: Site
+    accounts: tuple[str, ...]
+    batch: int = 0
+    source: str = ""
+    epoch: int = 0
+    multiplier: float | None = None
+    reduction: Literal["mean", "sum"] | None = None
+    items: int | None = None
+    ignored: int | None = None
+    scaler: str | None = None
+    scale_round: int = 0
+    autocast: str | None = None
+    coupled: bool = False
+    by_hand: bool = False
+    restored: bool = False
+
+    held: int = 0
+    """In how many accounts it still waits to be spent."""
+    spent_by: frozenset[str] = frozenset()
+    settled_at: int | None = None
+    """When it was zeroed in an account where it had been spent."""
+    excuse: Excuse | None = None
+    """Why throwing it away would be no loss."""
+    torn: bool = False
+    faulted_at: Site | None = None
+    saved_at: Site | None = None
+    saved_to_resume: bool = False
+    outlived: Site | None = None
+    """Where newer weights were loaded from disk while it waited."""
+
+
+@dataclass(frozen=True)
+class Trail:
+    """What became of all backwards of one line."""
+
+    site: Site
+    accounts: tuple[str, ...]
+    made: int = 0
+    spent: int = 0
+    wasted: int = 0
+    zeroed_at: Site | None = None
+    streak: int = 0
+    """How many spending steps in a row found some of this line thrown away."""
+    told: bool = False
+    """It has been systematic before."""
+
+    @property
+    def habitual(self) -> bool:
+        """More often thrown away than spent: a habit, not a bad batch skipped now and then."""
+        return self.wasted > 0 and self.wasted >= self.spent
+
+    @property
+    def systematic(self) -> bool:
+        return self.streak >= 2 and self.habitual
+
+
+@dataclass(frozen=True)
+class Waste:
+    """Backwards of one line that were zeroed before anything of them was spent."""
+
+    site: Site
+    zeroed_at: Site
+    count: int
+    tail: bool = False
+    """They were the incomplete last window of an epoch."""

@@ -1,0 +1,69 @@
+"""A journal entry: one event, and the books before and after it. All that a rule may read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from gradkeeper.model.account import Account, Lot
+from gradkeeper.model.credit import Credit, Trail, Waste
+from gradkeeper.model.events import Event
+from gradkeeper.model.optimizer import Optimizer, Scaler
+from gradkeeper.model.window import Window
+
+E = TypeVar("E", bound=Event, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[E]):
+    event: E
+    step: int
+    """Steps so far: of the optimizer concerned, else of all."""
+    batch: int
+    before: Mapping[str, Account]
+    after: Mapping[str, Account]
+    owner: Optimizer | None = None
+    """The optimizer concerned, before the event."""
+    spent: tuple[Credit, ...] = ()
+    """At a step: the waiting backwards it spends, as they were before."""
+    window: Window | None = None
+    orphans: tuple[Account, ...] = ()
+    """At a step: trainable accounts without owner that the same backwards reached, as before."""
+    wasted: tuple[Waste, ...] = ()
+    """At a step: what was thrown away of the lines it spends. At a zero: what is lost here."""
+    trails: tuple[Trail, ...] = ()
+    """The lines that `wasted` speaks of, counted to this event; at the close, all lines."""
+    scaler: Scaler | None = None
+    idle: bool = False
+    """No step of anyone has had anything to spend so far."""
+    optimizers: Mapping[str, Optimizer] = field(default_factory=dict)
+    """At the close: those whose books are closed."""
+    pending: Mapping[int, Credit] = field(default_factory=dict)
+    """The backwards that still wait, at a zero or at the close."""
+    spends: bool = False
+    """A step that was taken, or weights moved along their gradient by hand."""
+
+    @property
+    def empty(self) -> bool:
+        """A step that found nothing, not even what was spent before."""
+        return self.spends and not any(one.fresh or one.lots for one in self.before.values())
+
+    @property
+    def adjusted(self) -> bool:
+        """Somebody changed the gradients by hand since they came: their weight is not known."""
+        return any(account.adjusted for account in self.before.values())
+
+    @property
+    def stale(self) -> dict[str, tuple[Lot, ...]]:
+        """By account: what this step spends although its owner has spent it before."""
+        if not self.spends or self.owner is None:
+            return {}
+        stale = {name: one.stale_for(self.owner.name) for name, one in self.before.items()}
+        return {name: lots for name, lots in stale.items() if lots}
+
+    @property
+    def zeroed_beside(self) -> tuple[Account, ...]:
+        """Accounts of this step that were zeroed since the last one, while others are stale."""
+        stale = self.stale
+        return tuple(
+            one for name, one in self.before.items() if name not in stale and one.zeroed_at
+        )

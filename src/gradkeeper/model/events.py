@@ -1,0 +1,276 @@
+"""What can happen to a gradient, one frozen value per happening.
+
+An event says what was done, where, and on which accounts; it knows nothing of what went before.
+Accounts, optimizers, scalers and schedulers are named by strings that a person would recognise.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gradkeeper.model.site import Site
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    site: Site
+    rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Open(Event):
+    """Describes an account: a cohort of parameters that move together."""
+
+    account: str
+    parameters: Names = ()
+    size: int = 1
+    trainable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split(Event):
+    """The parameters of one account part: each part goes on with the whole account's history."""
+
+    account: str
+    into: Names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopt(Event):
+    """An optimizer takes accounts as its own. `stateful`: it remembers something between steps."""
+
+    optimizer: str
+    accounts: Names
+    stateful: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch(Event):
+    """A batch was fetched, or a loop without a loader began its next round."""
+
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochBegin(Event):
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochEnd(Event):
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forward(Event):
+    """A loss was computed from these accounts' weights."""
+
+    accounts: Names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backward(Event):
+    """Gradients were added to accounts. None stands for what is not known.
+
+    `multiplier` is what the loss was multiplied by on its way (0.25 for `loss / 4`), a scaler's
+    factor aside. `ignored` counts the items that ignore_index removed, `items` those that stayed.
+    `leaf`: a tensor that is no parameter received a gradient too. `synced`: whether the ranks
+    exchanged gradients (None where there is one rank only). `within`: the optimizer whose step is
+    running, for closures and hooks.
+    """
+
+    accounts: Names
+    multiplier: float | None = None
+    reduction: Literal["mean", "sum"] | None = None
+    items: int | None = None
+    ignored: int | None = None
+    leaf: bool = False
+    scaler: str | None = None
+    autocast: str | None = None
+    coupled: bool = False
+    synced: bool | None = None
+    within: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assign(Event):
+    """Gradients were put in place by hand (`p.grad = g`), replacing what was there."""
+
+    accounts: Names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adjust(Event):
+    """Gradients were changed in place by hand: divided, projected, given noise.
+
+    `guarded` is False where the code would fail on a gradient that is None.
+    """
+
+    accounts: Names
+    guarded: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read(Event):
+    """Gradients were read for their own sake: logged to a buffer, squared for a Fisher matrix."""
+
+    accounts: Names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduce(Event):
+    """The ranks exchanged their gradients."""
+
+    accounts: Names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale(Event):
+    """A loss was multiplied by a scaler's factor."""
+
+    scaler: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unscale(Event):
+    scaler: str
+    optimizer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update(Event):
+    """A scaler chose its next factor."""
+
+    scaler: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clip(Event):
+    """`bound` None is unknown; `scale_aware`: the bound was multiplied by the scaler's factor."""
+
+    accounts: Names
+    bound: float | None = None
+    scale_aware: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step(Event):
+    """An optimizer stepped, by itself or through `scaler`; `taken` is False if the scaler refused.
+
+    `finite` is False when what was spent is known to hold NaN or inf.
+    """
+
+    optimizer: str
+    taken: bool = True
+    scaler: str | None = None
+    finite: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Zero(Event):
+    """Gradients were cleared. `waived`: what goes is known to be unfit, and dropped on purpose.
+
+    `guarded` is False where the code would fail on a gradient that is None.
+    """
+
+    accounts: Names
+    to_none: bool = True
+    guarded: bool = True
+    waived: bool = False
+    within: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move(Event):
+    """Weights were changed by hand; `gradient`: the change is known to be made of the gradient."""
+
+    accounts: Names
+    gradient: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Save(Event):
+    """State was saved; `optimizers` names those whose state is in it, `gradients` if .grad is."""
+
+    accounts: Names
+    optimizers: Names = ()
+    gradients: bool = False
+    disk: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restore(Event):
+    """Weights (and, with `gradients`, pending gradients) were loaded, from disk or from memory."""
+
+    accounts: Names
+    gradients: bool = False
+    disk: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick(Event):
+    """A scheduler moved on; `metric`: it was fed a measurement."""
+
+    scheduler: str
+    optimizer: str
+    metric: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault(Event):
+    """An exception was raised and caught. `torn`: inside backward, which is half done."""
+
+    accounts: Names
+    torn: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exhaust(Event):
+    """A one-shot iterator of parameters was used again, and gave nothing."""
+
+    use: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digest(Event):
+    """What each rank did in one window, in the order of ranks."""
+
+    ranks: Names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Close(Event):
+    """The books are closed: of these optimizers, or of all."""
+
+    optimizers: Names | None = None
+
+
+KINDS: dict[str, type[Event]] = {
+    "open": Open,
+    "split": Split,
+    "adopt": Adopt,
+    "batch": Batch,
+    "epoch-begin": EpochBegin,
+    "epoch-end": EpochEnd,
+    "forward": Forward,
+    "backward": Backward,
+    "assign": Assign,
+    "adjust": Adjust,
+    "read": Read,
+    "reduce": Reduce,
+    "scale": Scale,
+    "unscale": Unscale,
+    "update": Update,
+    "clip": Clip,
+    "step": Step,
+    "zero": Zero,
+    "move": Move,
+    "save": Save,
+    "restore": Restore,
+    "tick": Tick,
+    "fault": Fault,
+    "exhaust": Exhaust,
+    "digest": Digest,
+    "close": Close,
+}

@@ -1,0 +1,106 @@
+"""What a rule found, and how findings of one fault fold into one."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from gradkeeper.model.site import Site
+
+
+class Severity(StrEnum):
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Because:
+    """One line that explains a finding."""
+
+    site: Site
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replaces the text between two places, each a line and a column from 1."""
+
+    path: str
+    start: tuple[int, int]
+    end: tuple[int, int]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    safe: bool
+    edits: tuple[Edit, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    rule: str
+    name: str
+    severity: Severity
+    site: Site
+    message: str
+    """What happens at the site."""
+    detail: str = ""
+    """The account's story: credited, spent, zeroed where."""
+    remedy: str = ""
+    because: tuple[Because, ...] = ()
+    certain: bool = True
+    count: int = 1
+    first_step: int | None = None
+    last_step: int | None = None
+    rank: int | None = None
+    cell: int | None = None
+    fix: Fix | None = None
+
+
+class Findings:
+    """Findings folded by rule and line: the first one stays, the rest are counted."""
+
+    def __init__(self, findings: Iterable[Finding] = ()) -> None:
+        self._folded: dict[tuple[str, str, int, int | None], Finding] = {}
+        for finding in findings:
+            self.add(finding)
+
+    def add(self, finding: Finding) -> bool:
+        """Takes a finding; True if it is the first of its kind."""
+        key = (finding.rule, finding.site.file, finding.site.line, finding.cell)
+        known = self._folded.get(key)
+        if known is None:
+            self._folded[key] = finding
+            return True
+        self._folded[key] = replace(
+            known,
+            severity=_graver(known.severity, finding.severity),
+            certain=known.certain or finding.certain,
+            count=known.count + finding.count,
+            first_step=_least(known.first_step, finding.first_step),
+            last_step=_most(known.last_step, finding.last_step),
+            rank=known.rank if known.rank == finding.rank else None,
+        )
+        return False
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(sorted(self._folded.values(), key=lambda one: (one.site, one.rule)))
+
+    def __len__(self) -> int:
+        return len(self._folded)
+
+
+def _graver(one: Severity, other: Severity) -> Severity:
+    order = list(Severity)
+    return min(one, other, key=order.index)
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    known = [step for step in (one, other) if step is not None]
+    return min(known, default=None)
+
+
+def _most(one: int | None, other: int | None) -> int | None:
+    known = [step for step in (one, other) if step is not None]
+    return max(known, default=None)

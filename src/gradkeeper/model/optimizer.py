@@ -1,0 +1,54 @@
+"""Who spends: optimizers, and the scalers and schedulers that go with them."""
+
+from dataclasses import dataclass
+
+from gradkeeper.model.site import Site
+from gradkeeper.model.window import Window
+
+BY_HAND = "by hand"
+"""The owner in whose name weights are updated without an optimizer."""
+
+
+@dataclass(frozen=True)
+class TickMark:
+    site: Site
+    batch: int
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    name: str
+    site: Site
+    accounts: tuple[str, ...] = ()
+    stateful: bool = True
+    real: int = 0
+    """Steps that had something to spend."""
+    empty: int = 0
+    skipped: int = 0
+    stepped_at: Site | None = None
+    window: Window | None = None
+    """What its previous step spent."""
+    ticks: tuple[TickMark, ...] = ()
+    """Scheduler ticks since its last step, while gradients were pending."""
+    early_ticks: tuple[Site, ...] = ()
+    """Lines of scheduler ticks before its first step."""
+    rebuilds: int = 0
+    """How often it was built anew, at the same line, after a step or two."""
+    restored_at: Site | None = None
+    """Where its weights were loaded from disk, if no gradient has come since."""
+
+    @property
+    def steps(self) -> int:
+        return self.real + self.empty + self.skipped
+
+
+@dataclass(frozen=True)
+class Scaler:
+    name: str
+    scaled_at: Site | None = None
+    rounds: int = 0
+    """How often it was updated."""
+    updated_at: Site | None = None
+    stepped: frozenset[str] = frozenset()
+    """Optimizers it stepped since its last update."""

@@ -1,0 +1,25 @@
+"""Where something happened in the user's code."""
+
+from typing import NamedTuple
+
+
+class Site(NamedTuple):
+    """A file, a line and a column (both from 1), and the function they lie in."""
+
+    file: str
+    line: int
+    column: int = 1
+    function: str = "<module>"
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+    def seen_from(self, other: "Site") -> str:
+        """The line as one would name it while looking at `other`: the file only if it differs."""
+        if self.file == other.file:
+            return f"line {self.line}"
+        return f"{self.file}:{self.line}"
+
+    def brief_from(self, other: "Site") -> str:
+        """The same without the word."""
+        return self.seen_from(other).removeprefix("line ")

@@ -1,0 +1,134 @@
+"""A tape: the events of one run, as JSON lines.
+
+The first line says what it is and in which version; each further line is one event, without the
+fields that hold their default. It can be read while it is written: a last line that is not
+finished yet is left alone.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import IO, Any
+
+from gradkeeper.model.events import KINDS, Event
+from gradkeeper.model.site import Site
+
+VERSION = 1
+NAMES = {kind: name for name, kind in KINDS.items()}
+REQUIRED = object()
+
+
+class TapeError(ValueError):
+    """A tape that cannot be read; says where and why."""
+
+
+def _defaults(kind: type[Event]) -> dict[str, Any]:
+    return {
+        field.name: REQUIRED if field.default is MISSING else field.default
+        for field in fields(kind)
+        if field.name != "site"
+    }
+
+
+FIELDS = {kind: _defaults(kind) for kind in KINDS.values()}
+
+
+def encode(event: Event) -> str:
+    """One event as one line, without its line end."""
+    record: dict[str, Any] = {"event": NAMES[type(event)], "at": event.site}
+    for name, default in FIELDS[type(event)].items():
+        value = getattr(event, name)
+        if value != default:
+            record[name] = value
+    return json.dumps(record, ensure_ascii=False)
+
+
+def decode(line: str) -> Event:
+    """The event of one line; ValueError says what is wrong with it."""
+    record = json.loads(line)
+    if not isinstance(record, dict) or record.get("event") not in KINDS:
+        raise ValueError(f"no event that is known here: {line.strip()[:60]}")
+    kind = KINDS[record.pop("event")]
+    site = _site(record.pop("at", None))
+    known = FIELDS[kind]
+    for name, value in record.items():
+        if name not in known:
+            raise ValueError(f"{NAMES[kind]} has no field {name!r}")
+        if isinstance(value, list):
+            record[name] = tuple(value)
+    try:
+        event = kind(site=site, **record)
+    except TypeError:
+        missing = [name for name, default in known.items() if default is REQUIRED]
+        raise ValueError(f"{NAMES[kind]} needs {', '.join(missing)}") from None
+    return event
+
+
+def _site(value: object) -> Site:
+    match value:
+        case [str(file), int(line), int(column), str(function)]:
+            return Site(file, line, column, function)
+    raise ValueError("'at' must be [file, line, column, function]")
+
+
+def read(lines: Iterable[str]) -> Iterator[Event]:
+    """The events of a tape, one at a time; TapeError names the line that is damaged."""
+    numbered = enumerate(lines, 1)
+    _check_header(next(numbered, (1, ""))[1])
+    for number, line in numbered:
+        try:
+            yield decode(line)
+        except ValueError as error:
+            if not line.endswith("\n"):
+                return
+            raise TapeError(f"line {number} is damaged: {error}") from None
+
+
+def _check_header(line: str) -> None:
+    try:
+        header = json.loads(line)
+        version = header["gradkeeper-tape"]
+    except (ValueError, KeyError, TypeError):
+        raise TapeError("line 1 does not say that this is a gradkeeper tape") from None
+    if not isinstance(version, int) or version > VERSION:
+        raise TapeError(
+            f"the tape has version {version}, and this gradkeeper reads up to {VERSION}: update it"
+        )
+
+
+def read_file(path: str | Path) -> Iterator[Event]:
+    with open(path, encoding="utf-8") as lines:
+        yield from read(lines)
+
+
+class Tape:
+    """Events kept in memory, written behind each other to a file, or both."""
+
+    def __init__(self, stream: IO[str] | None = None, *, keep: bool = True) -> None:
+        self.events: list[Event] = []
+        self._append: Callable[[Event], None] = self.events.append if keep else _forget
+        self._stream = stream
+        if stream is not None:
+            stream.write(json.dumps({"gradkeeper-tape": VERSION}) + "\n")
+
+    def record(self, event: Event) -> None:
+        self._append(event)
+        if self._stream is not None:
+            self._stream.write(encode(event) + "\n")
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self.events)
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def write(self, path: str | Path) -> None:
+        with open(path, "w", encoding="utf-8") as stream:
+            copy = Tape(stream, keep=False)
+            for event in self.events:
+                copy.record(event)
+
+
+def _forget(_: Event) -> None:
+    return

@@ -1,0 +1,53 @@
+"""A window: what one step spends together, seen as micro-batches of one line's loss."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gradkeeper.model.credit import Credit
+from gradkeeper.model.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    site: Site
+    """The line whose backward calls fill it."""
+    size: int
+    """From how many batches."""
+    divisor: int | None
+    """By what each loss was divided, where that is known, the same for all, and whole."""
+    first_epoch: int
+    last_epoch: int
+
+
+def window_of(credits: Iterable[Credit]) -> Window | None:
+    """The window these backwards make; of several losses, the one with the most batches."""
+    by_site: dict[Site, list[Credit]] = {}
+    for credit in credits:
+        if not credit.by_hand:
+            by_site.setdefault(credit.site, []).append(credit)
+    if not by_site:
+        return None
+    fill = max(by_site.values(), key=batches_in)
+    return Window(
+        site=fill[0].site,
+        size=batches_in(fill),
+        divisor=_divisor(fill),
+        first_epoch=fill[0].epoch,
+        last_epoch=fill[-1].epoch,
+    )
+
+
+def batches_in(credits: list[Credit]) -> int:
+    if len(credits) == 1:
+        return 1
+    return len({credit.batch for credit in credits})
+
+
+def _divisor(credits: list[Credit]) -> int | None:
+    multiplier = credits[0].multiplier
+    if not multiplier or any(credit.multiplier != multiplier for credit in credits):
+        return None
+    whole = round(1 / multiplier)
+    if whole < 1 or abs(whole * multiplier - 1) > 1e-6:
+        return None
+    return whole
