@@ -1,0 +1,91 @@
+"""Gradients are zeroed before any step could apply them.
+
+`zero_grad()` between `backward()` and `step()` leaves the step with nothing, or with only the
+last micro-batch of what was meant to be a window. The loop runs, costs the same, and learns
+nothing or from a fraction of its data.
+
+```python bad
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for i, x in enumerate(torch.randn(8, 8, 4)):
+    optimizer.zero_grad()  # <-
+    loss = model(x).square().mean() / 4
+    loss.backward()
+    if (i + 1) % 4 == 0:
+        optimizer.step()
+```
+
+To see it, train with the other micro-batches replaced by garbage: the weights come out the same.
+
+To fix it, zero where the window begins: right after the step, or before the first micro-batch.
+
+```python good
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for i, x in enumerate(torch.randn(8, 8, 4)):
+    loss = model(x).square().mean() / 4
+    loss.backward()
+    if (i + 1) % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+```
+
+Some gradients are thrown away on purpose: those of inputs (saliency, attacks), those read for
+themselves (a Fisher matrix, gradient surgery), those of a batch that was skipped because its norm
+was not finite, those that moved the weights by hand. They are no loss, and neither is a batch
+skipped now and then: the rule speaks when a line's gradients are lost at least as often as used.
+"""
+
+from collections.abc import Iterator
+
+from gradkeeper.model.credit import Trail
+from gradkeeper.model.entry import Entry
+from gradkeeper.model.events import Close, Step
+from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.rule import Rule
+
+rule = Rule("GK102", "discarded-gradient", Severity.ERROR, __doc__)
+
+
+@rule.at(Step)
+def at_step(entry: Entry[Step]) -> Iterator[Finding]:
+    for trail in entry.trails:
+        if trail.systematic:
+            yield _found(entry, trail, whole=not entry.spent)
+
+
+@rule.at(Close)
+def at_close(entry: Entry[Close]) -> Iterator[Finding]:
+    """Lines that no second step has told of: few steps, or discards after the last one."""
+    stepped = {
+        name for owner in entry.optimizers.values() if owner.steps for name in owner.accounts
+    }
+    for trail in entry.trails:
+        in_a_loop = trail.spent or trail.made > 1
+        if trail.habitual and not trail.told and in_a_loop and stepped & set(trail.accounts):
+            yield _found(entry, trail, whole=not trail.spent)
+
+
+def _found(entry: Entry[Step | Close], trail: Trail, *, whole: bool) -> Finding:
+    zero = trail.zeroed_at or trail.site
+    credited = trail.site.seen_from(zero)
+    because = [(trail.site, "this backward's gradient is thrown away")]
+    if isinstance(entry.event, Step):
+        because.append((entry.event.site, "before this step can spend it"))
+    if whole:
+        remedy = "zero_grad() before backward(), not between backward() and step()"
+    else:
+        remedy = "zero_grad() once per window, right after step()"
+    return rule.found(
+        entry,
+        f"throws away the gradient of {credited} before any step spends it",
+        site=zero,
+        detail=f"{credited} has run {trail.made} times so far: "
+        f"{trail.wasted} of its gradients were zeroed unspent, {trail.spent} spent",
+        remedy=remedy,
+        because=because,
+    )

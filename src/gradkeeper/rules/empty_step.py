@@ -1,0 +1,104 @@
+"""An optimizer steps, and has never had a gradient to apply.
+
+Its parameters' `.grad` has been None at every step so far, so nothing moves. Typical causes: the
+optimizer was built over the parameters of another model (a copy, or the model before `.to()` made
+new ones), the gradients were taken with `torch.autograd.grad`, which returns them and fills no
+`.grad`, or a checkpoint was loaded and stepped: `state_dict()` holds no gradients.
+
+```python bad
+import copy
+
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(copy.deepcopy(model).parameters(), lr=0.1)
+for x in torch.randn(6, 8, 4):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()  # <-
+```
+
+To see it, compare a weight before and after a step.
+
+To fix it, build the optimizer over the parameters that the loss reaches, after the model has its
+final shape.
+
+```python good
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(6, 8, 4):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+```
+
+A head that some batches leave alone is no fault, and neither is an optimizer whose work is done
+inside backward.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from gradkeeper.model.account import Account
+from gradkeeper.model.entry import Entry
+from gradkeeper.model.events import Close, Step
+from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.optimizer import Optimizer
+from gradkeeper.model.rule import Rule
+
+rule = Rule("GK103", "empty-step", Severity.WARNING, __doc__)
+
+
+@rule.at(Step)
+def at_step(entry: Entry[Step]) -> Iterator[Finding]:
+    owner = entry.owner
+    if owner is None or not entry.empty or owner.real or entry.wasted:
+        return
+    if _served_otherwise(owner, entry.before):
+        return
+    if owner.restored_at:
+        yield _after_load(entry, owner)
+    elif owner.empty and entry.idle:
+        yield _found(entry, owner, owner.empty + 1)
+
+
+@rule.at(Close)
+def at_close(entry: Entry[Close]) -> Iterator[Finding]:
+    """Where others did step, a head may just have been inactive: judged at the end."""
+    for owner in entry.optimizers.values():
+        lost = any(entry.before[name].wasted for name in owner.accounts)
+        if entry.idle or owner.real or owner.skipped or owner.empty < 2 or lost:
+            continue
+        if not _served_otherwise(owner, entry.before):
+            yield _found(entry, owner, owner.empty)
+
+
+def _served_otherwise(owner: Optimizer, accounts: Mapping[str, Account]) -> bool:
+    own = [accounts[name] for name in owner.accounts]
+    return any(account.moved or account.spenders - {owner.name} for account in own)
+
+
+def _found(entry: Entry[Step | Close], owner: Optimizer, steps: int) -> Finding:
+    return rule.found(
+        entry,
+        "has nothing to spend: no gradient ever reached its parameters",
+        site=owner.stepped_at or entry.event.site,
+        detail=f"account `{owner.name}`: {steps} steps so far, all of them empty",
+        remedy="build the optimizer over the parameters that the loss reaches",
+        because=[(owner.site, f"`{owner.name}` was built here")],
+    )
+
+
+def _after_load(entry: Entry[Step], owner: Optimizer) -> Finding:
+    loaded = owner.restored_at or owner.site
+    return rule.found(
+        entry,
+        "has nothing to spend: a checkpoint brings back no gradients",
+        detail=f"account `{owner.name}`: loaded on {loaded.brief_from(entry.event.site)}, "
+        "no backward since",
+        remedy="save the pending gradients on purpose, or save after step()",
+        because=[(loaded, "state_dict() does not hold .grad")],
+    )

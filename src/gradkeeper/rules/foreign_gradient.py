@@ -1,0 +1,91 @@
+"""A step applies leftovers of another optimizer's loss together with its own.
+
+In a GAN or an actor-critic, the generator's backward also fills the discriminator's `.grad`. If
+the discriminator is zeroed only after its own step, these leftovers lie there until its next step
+adds them, with the wrong sign, to its own gradient.
+
+```python bad
+import torch
+
+actor, critic = torch.nn.Linear(4, 2), torch.nn.Linear(2, 1)
+actor_opt = torch.optim.SGD(actor.parameters(), lr=0.1)
+critic_opt = torch.optim.SGD(critic.parameters(), lr=0.1)
+for x in torch.randn(6, 8, 4):
+    critic_loss = critic(actor(x).detach()).square().mean()
+    critic_loss.backward()
+    critic_opt.step()  # <-
+    critic_opt.zero_grad()
+
+    actor_loss = -critic(actor(x)).mean()
+    actor_loss.backward()
+    actor_opt.step()
+    actor_opt.zero_grad()
+```
+
+To see it, print the norm of the critic's gradients right before `critic_loss.backward()`: not
+zero.
+
+To fix it, zero each network right before its own backward, or freeze the other one meanwhile.
+
+```python good
+import torch
+
+actor, critic = torch.nn.Linear(4, 2), torch.nn.Linear(2, 1)
+actor_opt = torch.optim.SGD(actor.parameters(), lr=0.1)
+critic_opt = torch.optim.SGD(critic.parameters(), lr=0.1)
+for x in torch.randn(6, 8, 4):
+    critic_loss = critic(actor(x).detach()).square().mean()
+    critic_opt.zero_grad()
+    critic_loss.backward()
+    critic_opt.step()
+
+    actor_loss = -critic(actor(x)).mean()
+    actor_opt.zero_grad()
+    actor_loss.backward()
+    actor_opt.step()
+```
+
+One loss for two optimizers is fine, and so are several losses of one batch that are meant for
+both: where the order of calls cannot tell what is meant, the rule keeps silent.
+"""
+
+from collections.abc import Iterator
+
+from gradkeeper.model.credit import Credit
+from gradkeeper.model.entry import Entry
+from gradkeeper.model.events import Step
+from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.rule import Rule
+
+rule = Rule("GK104", "foreign-gradient", Severity.ERROR, __doc__)
+
+
+@rule.at(Step)
+def check(entry: Entry[Step]) -> Iterator[Finding]:
+    if len(entry.spent) < 2 or entry.owner is None:
+        return
+    own = [credit for credit in entry.spent if not credit.spent_by and not credit.by_hand]
+    lines = {credit.site for credit in own}
+    others = [credit for credit in entry.spent if credit.spent_by and credit.site not in lines]
+    foreign = next((one for one in others if any(_left_over(one, mine) for mine in own)), None)
+    if foreign is None:
+        return
+    here, owner = entry.event.site, entry.owner.name
+    settled = " and ".join(f"`{name}`" for name in sorted(foreign.spent_by))
+    yield rule.found(
+        entry,
+        f"spends leftovers of {foreign.site.seen_from(here)}, a loss that {settled} has settled",
+        detail=f"account `{owner}`: credited on {foreign.site.brief_from(here)} beside its own "
+        f"loss of {own[-1].site.brief_from(here)}, not zeroed in between",
+        remedy=f"{owner}.zero_grad() right before its own backward",
+        because=[
+            (foreign.site, f"this backward also fills the gradients of `{owner}`"),
+            (own[-1].site, "its own loss, added on top"),
+        ],
+    )
+
+
+def _left_over(foreign: Credit, own: Credit) -> bool:
+    """Done with where it belongs before the own backward came, or of an earlier batch."""
+    settled = foreign.settled_at is not None and foreign.settled_at < own.number
+    return settled or foreign.batch < own.batch

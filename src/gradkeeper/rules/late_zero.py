@@ -1,0 +1,56 @@
+"""`zero_grad()` stands between forward and backward.
+
+The result is the same as with `zero_grad()` at the top of the iteration, as long as nothing in
+between reads or fills `.grad`. The top reads clearer, frees the old gradients before the forward
+needs memory, and stays right when somebody adds an auxiliary loss above it.
+
+```python bad static
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(6, 8, 4):
+    loss = model(x).square().mean()
+    optimizer.zero_grad()  # <-
+    loss.backward()
+    optimizer.step()
+```
+
+To fix it, move the line to the top of the iteration.
+
+```python good static
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(6, 8, 4):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+```
+"""
+
+from collections.abc import Iterator
+
+from gradkeeper.model.entry import Entry
+from gradkeeper.model.events import Backward
+from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.rule import Rule
+
+rule = Rule("GK603", "late-zero", Severity.INFO, __doc__)
+
+
+@rule.at(Backward)
+def check(entry: Entry[Backward]) -> Iterator[Finding]:
+    late = next((one for one in entry.before.values() if one.zeroed_late), None)
+    if late is None or late.zeroed_late is None:
+        return
+    yield rule.found(
+        entry,
+        "zeroes between forward and backward",
+        site=late.zeroed_late,
+        detail=f"account `{late.name}`: zeroed after the forward whose loss "
+        f"{entry.event.site.brief_from(late.zeroed_late)} sends back",
+        remedy="move it to the top of the iteration",
+    )

@@ -1,0 +1,115 @@
+"""Gradients are clipped where clipping does nothing, or the wrong thing.
+
+After the step there is nothing left to protect; before backward there is nothing yet to clip; and
+on every micro-batch of a window each clip shrinks what was accumulated before it, so that early
+batches lose weight and the sum is not bounded as one would think.
+
+```python bad
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(6, 8, 4):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # <-
+```
+
+To see it, print the gradient's norm right before the step: it exceeds the bound.
+
+To fix it, clip once, between the last backward of the window and the step.
+
+```python good
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(6, 8, 4):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+```
+
+Measuring a norm with an infinite bound is fine anywhere.
+"""
+
+import math
+from collections.abc import Iterator
+
+from gradkeeper.model.account import Account, ClipMark
+from gradkeeper.model.entry import Entry
+from gradkeeper.model.events import Clip, Step
+from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.rule import Rule
+
+rule = Rule("GK304", "misplaced-clip", Severity.ERROR, __doc__)
+
+REMEDY = "clip between the window's last backward and step()"
+
+
+@rule.at(Clip)
+def after_the_step(entry: Entry[Clip]) -> Iterator[Finding]:
+    if entry.event.bound is not None and math.isinf(entry.event.bound):
+        return
+    accounts = entry.before.values()
+    lots = [lot for account in accounts for lot in account.lots]
+    shared = any(len(account.owners) > 1 for account in accounts)
+    if not lots or shared or any(account.fresh for account in accounts):
+        return
+    spent = lots[0].spent_at
+    yield rule.found(
+        entry,
+        f"clips what {spent.seen_from(entry.event.site)} has already spent",
+        detail=f"account `{next(iter(accounts)).name}`: credited on "
+        f"{lots[0].site.brief_from(entry.event.site)}, spent, then clipped",
+        remedy=REMEDY,
+        because=[(spent, "the step comes before the clip")],
+    )
+
+
+@rule.at(Step)
+def before_or_during_backward(entry: Entry[Step]) -> Iterator[Finding]:
+    if not entry.spent or entry.owner is None:
+        return
+    for account in entry.before.values():
+        clip = _too_early(account) or _on_each(account, entry)
+        if clip:
+            yield _found(entry, account, clip)
+            return
+
+
+def _too_early(account: Account) -> ClipMark | None:
+    """A clip that found nothing, and no other clip after it."""
+    if any(clip.fresh for clip in account.clips) or not account.fresh:
+        return None
+    return next((clip for clip in account.clips if clip.vacant), None)
+
+
+def _on_each(account: Account, entry: Entry[Step]) -> ClipMark | None:
+    """Clips between the batches of one window, as many as there are gaps."""
+    if entry.window is None or entry.window.size < 2:
+        return None
+    between = [clip for clip in account.clips if 0 < clip.fresh < len(account.fresh)]
+    return between[0] if len(between) >= entry.window.size - 1 else None
+
+
+def _found(entry: Entry[Step], account: Account, clip: ClipMark) -> Finding:
+    line = entry.spent[-1].site
+    if clip.vacant:
+        message = f"clips before {line.seen_from(clip.site)} has made a gradient"
+    else:
+        message = "clips in the middle of a window, on each of its batches"
+    return rule.found(
+        entry,
+        message,
+        site=clip.site,
+        detail=f"account `{account.name}`: clipped on {clip.site.brief_from(entry.event.site)}, "
+        f"spent on {entry.event.site.brief_from(clip.site)} with {len(account.fresh)} backward "
+        f"call{'s' if len(account.fresh) > 1 else ''} in it",
+        remedy=REMEDY,
+        because=[(line, "the last backward of the window"), (entry.event.site, "spends it")],
+    )

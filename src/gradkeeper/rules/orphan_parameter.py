@@ -1,0 +1,76 @@
+"""A trainable parameter receives gradients, and no optimizer owns it.
+
+The loss reaches it, backward fills its `.grad`, and nobody ever applies or clears that. The part
+stays as it was initialised: a head that was swapped after the optimizer was built, a second
+module that was forgotten. Its growing gradient also inflates `clip_grad_norm_` over the whole
+model, which shrinks everybody else's steps.
+
+```python bad
+import torch
+
+encoder, decoder = torch.nn.Linear(4, 2), torch.nn.Linear(2, 4)
+optimizer = torch.optim.SGD(encoder.parameters(), lr=0.1)
+for x in torch.randn(6, 8, 4):
+    encoder.zero_grad()
+    decoder.zero_grad()
+    loss = (decoder(encoder(x)) - x).square().mean()
+    loss.backward()
+    optimizer.step()  # <-
+```
+
+To see it, compare the decoder's weights before and after an epoch.
+
+To fix it, give the optimizer all that is to be trained, or freeze what is not.
+
+```python good
+import torch
+
+encoder, decoder = torch.nn.Linear(4, 2), torch.nn.Linear(2, 4)
+decoder.requires_grad_(False)
+optimizer = torch.optim.SGD(encoder.parameters(), lr=0.1)
+for x in torch.randn(6, 8, 4):
+    optimizer.zero_grad()
+    loss = (decoder(encoder(x)) - x).square().mean()
+    loss.backward()
+    optimizer.step()
+```
+
+Optimizing an input or an embedding through a fixed model is fine.
+"""
+
+from collections.abc import Iterator
+
+from gradkeeper.model.account import Account
+from gradkeeper.model.entry import Entry
+from gradkeeper.model.events import Step
+from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.rule import Rule
+
+rule = Rule("GK105", "orphan-parameter", Severity.WARNING, __doc__)
+
+
+@rule.at(Step)
+def check(entry: Entry[Step]) -> Iterator[Finding]:
+    """From the second step on: another optimizer may be built meanwhile."""
+    orphans = [account for account in entry.orphans if account.bypassed]
+    if not orphans or entry.owner is None:
+        return
+    line = entry.spent[-1].site
+    names = ", ".join(_named(account) for account in orphans[:3])
+    yield rule.found(
+        entry,
+        f"leaves {names} behind: no optimizer owns it",
+        detail=f"account {names}: credited on {line.brief_from(entry.event.site)} "
+        "together with what this step spends, never spent",
+        remedy="give it to an optimizer, or requires_grad_(False)",
+        because=[
+            (line, "this backward reaches it"),
+            (entry.owner.site, f"`{entry.owner.name}` was built without it"),
+        ],
+    )
+
+
+def _named(account: Account) -> str:
+    if account.size == 1:
+        return f"`{account.name}`"
+    return f"`{account.name}` ({account.size} parameters)"

@@ -1,0 +1,93 @@
+"""A checkpoint is written while gradients wait to be applied, and does not hold them.
+
+Neither `model.state_dict()` nor `optimizer.state_dict()` contains `.grad`, whatever tutorials
+say. A checkpoint between backward and step, or in the middle of an accumulation window, loses
+what was accumulated: a resumed run is no longer the same run.
+
+```python bad
+import io
+
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for i, x in enumerate(torch.randn(8, 8, 4)):
+    loss = model(x).square().mean() / 2
+    loss.backward()
+    if i == 2:
+        torch.save({"model": model.state_dict(), "opt": optimizer.state_dict()}, io.BytesIO())  # <-
+    if (i + 1) % 2 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+```
+
+To see it, load the checkpoint and print `next(model.parameters()).grad`: None.
+
+To fix it, save right after a step, or save the gradients on purpose.
+
+```python good
+import io
+
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for i, x in enumerate(torch.randn(8, 8, 4)):
+    loss = model(x).square().mean() / 2
+    loss.backward()
+    if (i + 1) % 2 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+    if i == 3:
+        torch.save({"model": model.state_dict(), "opt": optimizer.state_dict()}, io.BytesIO())
+```
+
+The discriminator's leftovers of a generator's loss that was already applied are no loss.
+"""
+
+from collections.abc import Iterator
+
+from gradkeeper.model.credit import Credit
+from gradkeeper.model.entry import Entry
+from gradkeeper.model.events import Close, Step
+from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.rule import Rule
+
+rule = Rule("GK401", "pending-not-saved", Severity.WARNING, __doc__)
+
+
+@rule.at(Step)
+def at_step(entry: Entry[Step]) -> Iterator[Finding]:
+    """The live run spends what the checkpoint has lost."""
+    waiting = [one for one in entry.spent if one.saved_at and not one.spent_by]
+    if waiting:
+        yield _found(entry, waiting)
+
+
+@rule.at(Close)
+def at_close(entry: Entry[Close]) -> Iterator[Finding]:
+    """Saved to go on from, and then the run ended."""
+    waiting = [
+        one
+        for one in entry.pending.values()
+        if one.saved_to_resume and not one.spent_by and not one.excuse
+    ]
+    if waiting:
+        yield _found(entry, waiting)
+
+
+def _found(entry: Entry[Step | Close], waiting: list[Credit]) -> Finding:
+    saved = waiting[0].saved_at or entry.event.site
+    line = waiting[0].site
+    because = [(line, "this backward's gradient waits, and is not in the checkpoint")]
+    if isinstance(entry.event, Step):
+        because.append((entry.event.site, "spends it later in this run"))
+    return rule.found(
+        entry,
+        f"saves while the gradient of {line.seen_from(saved)} waits: it is lost on resume",
+        site=saved,
+        detail=f"credited on {line.brief_from(saved)}, not yet spent when saved; "
+        "state_dict() holds no .grad",
+        remedy="save right after step() and zero_grad()",
+        because=because,
+    )

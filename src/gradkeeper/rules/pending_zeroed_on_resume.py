@@ -1,0 +1,73 @@
+"""Gradients that a checkpoint brought back are zeroed before they are applied.
+
+Somebody took care to save pending gradients and to put them back; then the loop's usual
+`zero_grad()` at the top throws them away, and the resumed run differs from the one that was
+interrupted.
+
+```python bad
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batches = torch.randn(4, 8, 4)
+model(batches[0]).square().mean().div(2).backward()
+grads = {name: p.grad for name, p in model.named_parameters()}
+torch.save({"model": model.state_dict(), "grads": grads}, "pending.pt")
+
+saved = torch.load("pending.pt")
+model.load_state_dict(saved["model"])
+for name, p in model.named_parameters():
+    p.grad = saved["grads"][name]
+optimizer.zero_grad()  # <-
+model(batches[1]).square().mean().div(2).backward()
+optimizer.step()
+```
+
+To see it, compare the weights after the first step with those of an uninterrupted run.
+
+To fix it, go on in the window where the checkpoint left it.
+
+```python good
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batches = torch.randn(4, 8, 4)
+model(batches[0]).square().mean().div(2).backward()
+grads = {name: p.grad for name, p in model.named_parameters()}
+torch.save({"model": model.state_dict(), "grads": grads}, "pending.pt")
+
+saved = torch.load("pending.pt")
+model.load_state_dict(saved["model"])
+for name, p in model.named_parameters():
+    p.grad = saved["grads"][name]
+model(batches[1]).square().mean().div(2).backward()
+optimizer.step()
+optimizer.zero_grad()
+```
+"""
+
+from collections.abc import Iterator
+
+from gradkeeper.model.entry import Entry
+from gradkeeper.model.events import Zero
+from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.rule import Rule
+
+rule = Rule("GK402", "pending-zeroed-on-resume", Severity.ERROR, __doc__)
+
+
+@rule.at(Zero)
+def check(entry: Entry[Zero]) -> Iterator[Finding]:
+    restored = [one for one in entry.pending.values() if one.restored and not one.spent_by]
+    if not restored:
+        return
+    loaded = restored[0].site.seen_from(entry.event.site)
+    yield rule.found(
+        entry,
+        f"throws away the pending gradients that {loaded} brought back",
+        detail=f"account `{restored[0].accounts[0]}`: restored on "
+        f"{restored[0].site.line}, zeroed unspent",
+        remedy="zero after the window's step, not before it",
+        because=[(restored[0].site, "pending gradients come back here")],
+    )

@@ -1,0 +1,91 @@
+"""The scaler steps without `update()`, or is updated in the middle of a window.
+
+Without `update()` the scale never adapts, and the second `scaler.step()` raises. With an update
+between two micro-batches of one window, gradients multiplied by different factors are added up
+and then divided by only one of them.
+
+```python bad
+import torch
+
+fast, slow = torch.nn.Linear(4, 1), torch.nn.Linear(4, 1)
+fast_opt = torch.optim.SGD(fast.parameters(), lr=0.1)
+slow_opt = torch.optim.SGD(slow.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cpu", init_scale=128.0, growth_interval=1)
+for i, x in enumerate(torch.randn(8, 8, 4)):
+    scaler.scale(fast(x).square().mean()).backward()
+    scaler.step(fast_opt)
+    fast_opt.zero_grad()
+    scaler.scale(slow(x).square().mean() / 4).backward()
+    if (i + 1) % 4 == 0:
+        scaler.step(slow_opt)
+        slow_opt.zero_grad()
+    scaler.update()  # <-
+```
+
+To see it, print `scaler.get_scale()` before each backward of a window.
+
+To fix it, update once per window, right after the step; two rhythms want two scalers.
+
+```python good
+import torch
+
+fast, slow = torch.nn.Linear(4, 1), torch.nn.Linear(4, 1)
+fast_opt = torch.optim.SGD(fast.parameters(), lr=0.1)
+slow_opt = torch.optim.SGD(slow.parameters(), lr=0.1)
+fast_scaler = torch.amp.GradScaler("cpu", init_scale=128.0, growth_interval=1)
+slow_scaler = torch.amp.GradScaler("cpu", init_scale=128.0, growth_interval=1)
+for i, x in enumerate(torch.randn(8, 8, 4)):
+    fast_scaler.scale(fast(x).square().mean()).backward()
+    fast_scaler.step(fast_opt)
+    fast_scaler.update()
+    fast_opt.zero_grad()
+    slow_scaler.scale(slow(x).square().mean() / 4).backward()
+    if (i + 1) % 4 == 0:
+        slow_scaler.step(slow_opt)
+        slow_scaler.update()
+        slow_opt.zero_grad()
+```
+
+One scaler may step several optimizers before one update.
+"""
+
+from collections.abc import Iterator
+
+from gradkeeper.model.entry import Entry
+from gradkeeper.model.events import Step
+from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.rule import Rule
+
+rule = Rule("GK303", "scaler-not-updated", Severity.WARNING, __doc__)
+
+
+@rule.at(Step)
+def check(entry: Entry[Step]) -> Iterator[Finding]:
+    scaler, owner = entry.scaler, entry.owner
+    if scaler is None or owner is None:
+        return
+    if owner.name in scaler.stepped:
+        last = owner.stepped_at or entry.event.site
+        yield rule.found(
+            entry,
+            f"steps `{owner.name}` a second time without an update of `{scaler.name}`",
+            detail=f"scaler `{scaler.name}`: stepped on {last.brief_from(entry.event.site)}, "
+            "not updated since",
+            remedy=f"{scaler.name}.update() right after the step",
+            because=[(last, "the step before")],
+        )
+    rounds = {one.scale_round for one in entry.spent if one.scaler == scaler.name}
+    if len(rounds) > 1 and scaler.updated_at:
+        line = entry.spent[-1].site
+        yield rule.found(
+            entry,
+            "changes the scale while gradients of the old scale wait to be spent",
+            site=scaler.updated_at,
+            detail=f"account `{owner.name}`: credited on {line.brief_from(scaler.updated_at)} "
+            f"under {len(rounds)} scales, spent as if it were one",
+            remedy="update once per window, right after the step",
+            because=[
+                (line, "these gradients wait for one step"),
+                (entry.event.site, "divides all of them by the last scale"),
+            ],
+        )

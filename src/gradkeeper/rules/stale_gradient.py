@@ -1,0 +1,77 @@
+"""A step applies a gradient that an earlier step of the same optimizer has already applied.
+
+`backward()` adds to `.grad` and nothing clears it by itself. Without `zero_grad()`, each step
+moves the weights along the sum of all gradients so far: a momentum that never decays. The loss
+may still fall for a while, which is why nobody notices; then it swings, or training needs a
+learning rate far below the usual one. Calling `step()` twice after one `backward()` does the
+same.
+
+```python bad
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(6, 8, 4):
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()  # <-
+```
+
+To see it, print `next(model.parameters()).grad.norm()` before each step: it grows from step to
+step.
+
+To fix it, clear the gradients once for each step, at the top of the loop or right after the step.
+If you mean to accumulate several batches, clear where the window begins, never in its middle.
+
+```python good
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(6, 8, 4):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+```
+
+Two optimizers that share a trunk may each spend the same gradient once; a step inside another
+optimizer's step (a wrapper, SAM) is one step.
+"""
+
+from collections.abc import Iterator
+
+from gradkeeper.model.entry import Entry
+from gradkeeper.model.events import Move, Step
+from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.optimizer import BY_HAND
+from gradkeeper.model.rule import Rule
+
+rule = Rule("GK101", "stale-gradient", Severity.ERROR, __doc__)
+
+
+@rule.at(Step, Move)
+def check(entry: Entry[Step | Move]) -> Iterator[Finding]:
+    if entry.owner is None or not entry.stale or entry.zeroed_beside:
+        return
+    lot = next(iter(entry.stale.values()))[0]
+    here = entry.event.site
+    yield rule.found(
+        entry,
+        f"spends the gradient of {lot.site.seen_from(here)} again",
+        detail=f"account `{entry.owner.name}`: credited on {lot.site.brief_from(here)}, "
+        f"spent on {lot.spent_at.brief_from(here)}, not zeroed since",
+        remedy=_remedy(entry, entry.owner.name),
+        because=[
+            (lot.site, "this backward's gradient"),
+            (lot.spent_at, "was spent here already, and not zeroed since"),
+        ],
+    )
+
+
+def _remedy(entry: Entry[Step | Move], owner: str) -> str:
+    if owner == BY_HAND:
+        return "p.grad = None after the update"
+    if not entry.spent:
+        return f"one {owner}.step() for each backward, then {owner}.zero_grad()"
+    return f"{owner}.zero_grad() at the top of the loop"

@@ -1,0 +1,90 @@
+"""One window holds more or fewer batches than the number its losses are divided by.
+
+Three ways lead here. The number of batches is no multiple of N, and the rest of one epoch is
+added to the first window of the next. Or the rest gets a step of its own, but each loss is still
+divided by the full N, so the step is too short. Or the window is closed at `i % N == 0` with `i`
+counted from zero, so that the first one holds a single batch.
+
+```python bad
+import torch
+from torch.utils.data import DataLoader
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(torch.randn(56, 4), batch_size=8)
+for epoch in range(3):
+    for i, x in enumerate(loader):
+        loss = model(x).square().mean() / 3
+        loss.backward()
+        if (i + 1) % 3 == 0:
+            optimizer.step()  # <-
+            optimizer.zero_grad()
+```
+
+To see it, count the backward calls before each step.
+
+To fix it, close the last window of each epoch too, and divide by what it really holds; or drop
+the rest on purpose with `drop_last` and a number of batches that N divides.
+
+```python good
+import torch
+from torch.utils.data import DataLoader
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(torch.randn(48, 4), batch_size=8)
+for epoch in range(3):
+    for i, x in enumerate(loader):
+        loss = model(x).square().mean() / 3
+        loss.backward()
+        if (i + 1) % 3 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+```
+
+Windows of equal size that go on across epochs, by a counter that is never reset, are fine.
+"""
+
+from collections.abc import Iterator
+
+from gradkeeper.model.entry import Entry
+from gradkeeper.model.events import Step
+from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.rule import Rule
+from gradkeeper.model.window import Window
+
+rule = Rule("GK202", "uneven-window", Severity.WARNING, __doc__)
+
+
+@rule.at(Step)
+def check(entry: Entry[Step]) -> Iterator[Finding]:
+    now = entry.window
+    last = entry.owner.window if entry.owner else None
+    if entry.owner is None or now is None or last is None or now.site != last.site:
+        return
+    message = _fault(now, last)
+    if message is None or entry.adjusted:
+        return
+    line = now.site.seen_from(entry.event.site)
+    yield rule.found(
+        entry,
+        message,
+        detail=f"account `{entry.owner.name}`: {last.size} batches of {line} in the window before, "
+        f"{now.size} in this one",
+        remedy="close each epoch's last window, and divide by the batches it holds",
+        because=[(now.site, f"credited {now.size} times for this step")],
+    )
+
+
+def _fault(now: Window, last: Window) -> str | None:
+    if 2 <= last.size < now.size and now.first_epoch != now.last_epoch:
+        return f"spends {now.size} batches: the rest of the epoch before is among them"
+    divisor = now.divisor
+    if divisor is None or divisor < 2 or divisor != last.divisor:
+        return None
+    if last.size == divisor != now.size:
+        return f"spends {now.size} batches, each divided by {divisor}"
+    same_epoch = last.last_epoch == now.first_epoch
+    if now.size == divisor != last.size and same_epoch:
+        return f"spent {last.size} of {divisor} batches the first time, each divided by {divisor}"
+    return None

@@ -1,0 +1,73 @@
+"""The mean losses of several batches are added up and never divided by their number.
+
+Each `backward()` adds the gradient of one batch's mean loss. After N of them the sum is N times
+the gradient of the big batch that accumulation is meant to imitate: an N times larger learning
+rate with SGD, a wrong clipping threshold and weight decay with anything else.
+
+```python bad
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for i, x in enumerate(torch.randn(8, 8, 4)):
+    loss = model(x).square().mean()
+    loss.backward()
+    if (i + 1) % 4 == 0:
+        optimizer.step()  # <-
+        optimizer.zero_grad()
+```
+
+To see it, compare the gradient before the step with that of all the window's rows in one batch.
+
+To fix it, divide each loss by the number of batches in the window. Where batches hold different
+numbers of items, add up sums and divide the gradient once by the number of items.
+
+```python good
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for i, x in enumerate(torch.randn(8, 8, 4)):
+    loss = model(x).square().mean() / 4
+    loss.backward()
+    if (i + 1) % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+```
+
+Several losses of one batch (tasks, time steps) are a sum by design.
+"""
+
+from collections.abc import Iterator
+
+from gradkeeper.model.entry import Entry
+from gradkeeper.model.events import Step
+from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.rule import Rule
+
+rule = Rule("GK201", "unnormalised-window", Severity.WARNING, __doc__)
+
+
+@rule.at(Step)
+def check(entry: Entry[Step]) -> Iterator[Finding]:
+    """From the second window on: a first one of two batches may be a step skipped by hand."""
+    window, owner = entry.window, entry.owner
+    if window is None or owner is None or owner.window is None:
+        return
+    if window.size < 2 or window.divisor != 1 or entry.adjusted:
+        return
+    if owner.window.size < 2 or owner.window.site != window.site:
+        return
+    fill = [credit for credit in entry.spent if credit.site == window.site]
+    several_sources = len({credit.source for credit in fill}) > 1
+    if several_sources or any(credit.reduction != "mean" for credit in fill):
+        return
+    line = window.site.seen_from(entry.event.site)
+    yield rule.found(
+        entry,
+        f"spends {window.size} mean losses of {line}, added up and not divided by {window.size}",
+        detail=f"account `{owner.name}`: credited {window.size} times on {window.site.line}, "
+        "each loss with weight 1",
+        remedy=f"(loss / {window.size}).backward()",
+        because=[(window.site, "each backward adds one batch's mean")],
+    )

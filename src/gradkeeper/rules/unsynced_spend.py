@@ -1,0 +1,71 @@
+"""A step applies gradients that the ranks have not exchanged.
+
+`no_sync()` is for the first micro-batches of a window; the last one must run outside it. A window
+closed inside lets each rank step along its own gradient: from then on the ranks train different
+models, and nothing says so.
+
+```python bad runtime
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+model = DistributedDataParallel(torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(4, 8, 4):
+    optimizer.zero_grad()
+    with model.no_sync():
+        loss = model(x).square().mean()
+        loss.backward()
+    optimizer.step()  # <-
+dist.destroy_process_group()
+```
+
+To see it, compare a weight on two ranks after a few steps.
+
+To fix it, leave `no_sync()` before the window's last forward and backward.
+
+```python good runtime
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+model = DistributedDataParallel(torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for first, last in torch.randn(4, 2, 8, 4):
+    optimizer.zero_grad()
+    with model.no_sync():
+        (model(first).square().mean() / 2).backward()
+    (model(last).square().mean() / 2).backward()
+    optimizer.step()
+dist.destroy_process_group()
+```
+"""
+
+from collections.abc import Iterator
+
+from gradkeeper.model.entry import Entry
+from gradkeeper.model.events import Step
+from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.rule import Rule
+
+rule = Rule("GK501", "unsynced-spend", Severity.ERROR, __doc__)
+
+
+@rule.at(Step)
+def check(entry: Entry[Step]) -> Iterator[Finding]:
+    if not entry.spent or entry.owner is None:
+        return
+    unsynced = max((account.unsynced for account in entry.before.values()), default=0)
+    if not unsynced:
+        return
+    line = entry.spent[-1].site
+    yield rule.found(
+        entry,
+        "applies gradients that this rank has not exchanged with the others",
+        detail=f"account `{entry.owner.name}`: credited on {line.brief_from(entry.event.site)} "
+        f"inside no_sync(), {unsynced} backward call{'s' if unsynced > 1 else ''} unsynchronised",
+        remedy="run the window's last forward and backward outside no_sync()",
+        because=[(line, "this backward ran inside no_sync()")],
+    )
