@@ -1,0 +1,38 @@
+"""`gradkeeper explain GK101`: a rule's document."""
+
+import argparse
+import difflib
+
+from gradkeeper.cli.errors import CliError
+from gradkeeper.model import Rule
+
+NAME = "explain"
+HELP = "explain a rule: what it finds, how to see it, how to fix it"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("rule", help="a code or a name, such as GK101 or stale-gradient")
+
+
+def run(args: argparse.Namespace) -> int:
+    print(document(find_rule(args.rule)), end="")
+    return 0
+
+
+def document(rule: Rule) -> str:
+    return f"{rule.code} {rule.name} [{rule.severity}]\n\n{rule.document.strip()}\n"
+
+
+def find_rule(wanted: str) -> Rule:
+    from gradkeeper.rules import ALL
+
+    by_word = {rule.code.lower(): rule for rule in ALL} | {rule.name: rule for rule in ALL}
+    rule = by_word.get(wanted.lower())
+    if rule is not None:
+        return rule
+    near = difflib.get_close_matches(wanted.lower(), by_word, n=1, cutoff=0.0)[0]
+    nearest = by_word[near]
+    raise CliError(
+        f"there is no rule {wanted!r}; did you mean {nearest.code} ({nearest.name})? "
+        "`gradkeeper rules` lists them"
+    )
