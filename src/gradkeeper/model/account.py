@@ -67,7 +67,7 @@ class Account:
     spenders: frozenset[str] = frozenset()
     moved: bool = False
     reset: bool = False
-    """Weights were put back from memory since an optimizer adopted it."""
+    """Weights were put back or set anew since an optimizer adopted it."""
     bypassed: int = 0
     """Steps that spent a loss which reaches this account, while nobody owns it."""
 

@@ -19,13 +19,13 @@ class Auditor:
             for kind, check in rule.checks:
                 self._checks[kind].append(check)
 
-    def post(self, event: Event) -> Iterator[Finding]:
-        """Enters an event at once, and yields what the rules say of it."""
+    def post(self, event: Event) -> list[Finding]:
+        """Enters an event and returns what the rules say of it."""
         entry = self.ledger(event.rank).post(event)
-        checks = self._checks.get(type(event))
-        if not checks:
-            return iter(())
-        return (finding for check in checks for finding in check(entry))
+        found: list[Finding] = []
+        for check in self._checks.get(type(event), ()):
+            found += check(entry)
+        return found
 
     def ledger(self, rank: int | None = None) -> Ledger:
         if rank not in self._ledgers:

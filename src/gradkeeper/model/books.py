@@ -11,7 +11,7 @@ from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Event
 from gradkeeper.model.optimizer import Optimizer, Scaler
 from gradkeeper.model.site import Site
-from gradkeeper.model.value import replace
+from gradkeeper.model.value import build, replace
 from gradkeeper.model.window import batches_in
 
 E = TypeVar("E", bound=Event)
@@ -55,9 +55,16 @@ class Books:
         self, event: E, before: dict[str, Account], after: dict[str, Account], **facts: Any
     ) -> Entry[E]:
         owner = facts.get("owner")
-        step = owner.steps if owner else self.steps
-        facts.setdefault("idle", self.real_steps == 0)
-        return Entry(event, step, self.batch, before, after, **facts)
+        return build(
+            Entry,
+            event=event,
+            step=owner.steps if owner else self.steps,
+            batch=self.batch,
+            before=before,
+            after=after,
+            idle=self.real_steps == 0,
+            **facts,
+        )
 
     def change(
         self,
@@ -84,7 +91,10 @@ class Books:
         synced: bool | None = None,
     ) -> Entry[E]:
         trail = self.trails.get(credit.site) or Trail(credit.site, credit.accounts)
-        self.trails[credit.site] = replace(trail, made=trail.made + 1)
+        reached = trail.accounts
+        if reached != credit.accounts:
+            reached = tuple(dict.fromkeys((*reached, *credit.accounts)))
+        self.trails[credit.site] = replace(trail, made=trail.made + 1, accounts=reached)
         if credit.accounts:
             self.credits[credit.number] = credit
         for name in credit.accounts:
@@ -114,7 +124,7 @@ class Books:
             self.credits[number] = replace(credit, held=credit.held - 1)
             return None
         del self.credits[number]
-        if credit.spent_by or credit.excuse:
+        if credit.spent_by or credit.excuse or credit.restored:
             return None
         return credit
 

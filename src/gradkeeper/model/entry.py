@@ -1,8 +1,8 @@
 """A journal entry: one event, and the books before and after it. All that a rule may read."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from gradkeeper.model.account import Account, Lot
 from gradkeeper.model.credit import Credit, Trail, Waste
@@ -13,7 +13,25 @@ from gradkeeper.model.window import Window
 E = TypeVar("E", bound=Event, covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
+class _Nothing(Mapping[Any, Any]):
+    """An empty mapping that can be a dataclass's default: it never changes."""
+
+    def __getitem__(self, key: Any) -> Any:
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+    __hash__ = object.__hash__
+
+
+NOTHING = _Nothing()
+
+
+@dataclass(frozen=True)
 class Entry(Generic[E]):
     event: E
     step: int
@@ -35,9 +53,9 @@ class Entry(Generic[E]):
     scaler: Scaler | None = None
     idle: bool = False
     """No step of anyone has had anything to spend so far."""
-    optimizers: Mapping[str, Optimizer] = field(default_factory=dict)
+    optimizers: Mapping[str, Optimizer] = NOTHING
     """At the close: those whose books are closed."""
-    pending: Mapping[int, Credit] = field(default_factory=dict)
+    pending: Mapping[int, Credit] = NOTHING
     """The backwards that still wait, at a zero or at the close."""
     spends: bool = False
     """A step that was taken, or weights moved along their gradient by hand."""

@@ -210,7 +210,7 @@ class Restore(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick(Event):
-    """A scheduler moved on; `metric`: it was fed a measurement."""
+    """A scheduler moved on; `metric`: it was fed a measurement, or told its position."""
 
     scheduler: str
     optimizer: str
@@ -237,6 +237,20 @@ class Digest(Event):
     """What each rank did in one window, in the order of ranks."""
 
     ranks: Names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Again(Event):
+    """The last `length` events came `times` more, all alike, and were not written down.
+
+    `optimizers` are those that stepped in one repetition, `lines` the sites of its backwards; each
+    stands there as often as it came.
+    """
+
+    length: int
+    times: int
+    optimizers: Names = ()
+    lines: tuple[Site, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,5 +286,6 @@ KINDS: dict[str, type[Event]] = {
     "fault": Fault,
     "exhaust": Exhaust,
     "digest": Digest,
+    "again": Again,
     "close": Close,
 }

@@ -11,7 +11,7 @@ from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Event
 from gradkeeper.model.optimizer import Optimizer, Scaler
 from gradkeeper.model.site import Site
-from gradkeeper.model.value import replace
+from gradkeeper.model.value import build, replace
 from gradkeeper.model.window import window_of
 
 E = TypeVar("E", bound=Event)
@@ -23,7 +23,7 @@ def spend(
     before = {name: books.account(name) for name in names}
     real = any(account.fresh or account.lots for account in before.values())
     credits = tuple(books.credits[number] for number in books.fresh(names))
-    window = window_of(credits)
+    window = window_of(credits, books.batch, owner.window)
     idle = books.real_steps == 0
     books.steps += 1
     books.real_steps += real
@@ -39,12 +39,13 @@ def spend(
     _release(books, credits)
     trails = _follow(books, credits, wasted)
     books.optimizers[owner.name] = _stepped(owner, event.site, real=real, window=window)
-    return Entry(
-        event,
-        owner.steps + 1,
-        books.batch,
-        before,
-        after,
+    return build(
+        Entry,
+        event=event,
+        step=owner.steps + 1,
+        batch=books.batch,
+        before=before,
+        after=after,
         owner=owner,
         spent=credits,
         window=window,

@@ -1,15 +1,23 @@
-"""How a frozen value becomes the next one."""
+"""How frozen values are made and become the next one, without the cost of dataclasses' own way.
+
+The ledger does little else: this decides whether a million events take fifteen seconds or sixty.
+Both work on frozen dataclasses without slots, whose defaults are attributes of the class.
+"""
 
 from typing import Any, TypeVar
 
 Value = TypeVar("Value")
 
 
-def replace(value: Value, **changes: Any) -> Value:
-    """As dataclasses.replace, for frozen dataclasses without slots; ten times faster on an Account.
+def build(kind: type[Value], **facts: Any) -> Value:
+    """A value of these facts; what is not named has the class's default."""
+    new = object.__new__(kind)
+    new.__dict__.update(facts)
+    return new
 
-    The ledger does little else: this decides whether a million events take ten seconds or sixty.
-    """
+
+def replace(value: Value, **changes: Any) -> Value:
+    """The value with some facts changed."""
     new: Value = object.__new__(type(value))
     new.__dict__.update(value.__dict__, **changes)
     return new

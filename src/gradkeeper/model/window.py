@@ -17,9 +17,13 @@ class Window:
     """By what each loss was divided, where that is known, the same for all, and whole."""
     first_epoch: int
     last_epoch: int
+    batch: int
+    """The batch at which it was spent."""
+    barren: int
+    """Batches since the window before that gave it nothing."""
 
 
-def window_of(credits: Iterable[Credit]) -> Window | None:
+def window_of(credits: Iterable[Credit], batch: int, last: Window | None) -> Window | None:
     """The window these backwards make; of several losses, the one with the most batches."""
     by_site: dict[Site, list[Credit]] = {}
     for credit in credits:
@@ -28,12 +32,15 @@ def window_of(credits: Iterable[Credit]) -> Window | None:
     if not by_site:
         return None
     fill = max(by_site.values(), key=batches_in)
+    size = batches_in(fill)
     return Window(
         site=fill[0].site,
-        size=batches_in(fill),
+        size=size,
         divisor=_divisor(fill),
         first_epoch=fill[0].epoch,
         last_epoch=fill[-1].epoch,
+        batch=batch,
+        barren=batch - (last.batch if last else 0) - size,
     )
 
 

@@ -86,9 +86,13 @@ def _unspent(credit: Credit) -> bool:
 def _found(
     entry: Entry[Zero | Close], line: Site, count: int, because: list[tuple[Site, str]]
 ) -> Finding:
+    if count == 1:
+        message = "its last gradient never reaches the weights"
+    else:
+        message = f"its last {count} gradients never reach the weights"
     return rule.found(
         entry,
-        f"its last {count} gradient{'s' if count > 1 else ''} never reach the weights",
+        message,
         site=line,
         detail=f"the window that began last was not full: {count} waiting, and no step came",
         remedy="after the loop, step once more on what is left, divided by what it holds",

@@ -59,7 +59,7 @@ def at_step(entry: Entry[Step]) -> Iterator[Finding]:
         return
     if _served_otherwise(owner, entry.before):
         return
-    if owner.restored_at:
+    if owner.restored_at and not _zeroed_on_purpose(entry):
         yield _after_load(entry, owner)
     elif owner.empty and entry.idle:
         yield _found(entry, owner, owner.empty + 1)
@@ -74,6 +74,11 @@ def at_close(entry: Entry[Close]) -> Iterator[Finding]:
             continue
         if not _served_otherwise(owner, entry.before):
             yield _found(entry, owner, owner.empty)
+
+
+def _zeroed_on_purpose(entry: Entry[Step]) -> bool:
+    """`zero_grad(); step()` before the loop: it quiets a scheduler, and expects no gradient."""
+    return all(account.zeroed_at for account in entry.before.values())
 
 
 def _served_otherwise(owner: Optimizer, accounts: Mapping[str, Account]) -> bool:

@@ -55,7 +55,7 @@ def check(entry: Entry[Adopt]) -> Iterator[Finding]:
     yield rule.found(
         entry,
         f"builds `{owner.name}` anew after a step or two: what it remembers is lost",
-        detail=f"account `{owner.name}`: the {owner.rebuilds + 1}th optimizer in a row over the "
+        detail=f"account `{owner.name}`: {owner.rebuilds + 1} optimizers in a row over the "
         "same parameters",
         remedy="build it once, before the loop",
     )

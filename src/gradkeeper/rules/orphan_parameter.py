@@ -52,7 +52,7 @@ rule = Rule("GK105", "orphan-parameter", Severity.WARNING, __doc__)
 @rule.at(Step)
 def check(entry: Entry[Step]) -> Iterator[Finding]:
     """From the second step on: another optimizer may be built meanwhile."""
-    orphans = [account for account in entry.orphans if account.bypassed]
+    orphans = [account for account in entry.orphans if account.bypassed and not _served(account)]
     if not orphans or entry.owner is None:
         return
     line = entry.spent[-1].site
@@ -68,6 +68,11 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
             (entry.owner.site, f"`{entry.owner.name}` was built without it"),
         ],
     )
+
+
+def _served(account: Account) -> bool:
+    """Its weights are moved by hand instead."""
+    return account.moved or bool(account.spenders)
 
 
 def _named(account: Account) -> str:

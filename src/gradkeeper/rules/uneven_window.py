@@ -16,7 +16,7 @@ for epoch in range(3):
     for i, x in enumerate(loader):
         loss = model(x).square().mean() / 3
         loss.backward()
-        if (i + 1) % 3 == 0:
+        if (i + 1) % 3 == 0 or i + 1 == len(loader):
             optimizer.step()  # <-
             optimizer.zero_grad()
 ```
@@ -62,7 +62,7 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
     last = entry.owner.window if entry.owner else None
     if entry.owner is None or now is None or last is None or now.site != last.site:
         return
-    message = _fault(now, last)
+    message = _carried_over(now, last) or _wrongly_divided(now, last)
     if message is None or entry.adjusted:
         return
     line = now.site.seen_from(entry.event.site)
@@ -72,19 +72,33 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
         detail=f"account `{entry.owner.name}`: {last.size} batches of {line} in the window before, "
         f"{now.size} in this one",
         remedy="close each epoch's last window, and divide by the batches it holds",
-        because=[(now.site, f"credited {now.size} times for this step")],
+        because=[(now.site, f"credited {_times(now.size)} for this step")],
     )
 
 
-def _fault(now: Window, last: Window) -> str | None:
+def _carried_over(now: Window, last: Window) -> str | None:
     if 2 <= last.size < now.size and now.first_epoch != now.last_epoch:
         return f"spends {now.size} batches: the rest of the epoch before is among them"
+    return None
+
+
+def _wrongly_divided(now: Window, last: Window) -> str | None:
     divisor = now.divisor
     if divisor is None or divisor < 2 or divisor != last.divisor:
         return None
+    if now.size <= divisor and now.barren != last.barren:
+        return None  # a bad batch was left out of one of them on purpose
     if last.size == divisor != now.size:
-        return f"spends {now.size} batches, each divided by {divisor}"
+        return f"spends {_batches(now.size)} divided by {divisor}"
     same_epoch = last.last_epoch == now.first_epoch
     if now.size == divisor != last.size and same_epoch:
         return f"spent {last.size} of {divisor} batches the first time, each divided by {divisor}"
     return None
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _batches(count: int) -> str:
+    return "1 batch," if count == 1 else f"{count} batches, each"

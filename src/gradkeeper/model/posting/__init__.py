@@ -1,0 +1,1 @@
+"""What each event does to the books: one function per kind of event, by subject."""

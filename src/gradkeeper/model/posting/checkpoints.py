@@ -1,0 +1,53 @@
+"""State that leaves for a checkpoint, and comes back from one."""
+
+from gradkeeper.model import events as ev
+from gradkeeper.model.books import Books
+from gradkeeper.model.credit import Credit
+from gradkeeper.model.entry import Entry
+from gradkeeper.model.value import replace
+
+
+def on_save(books: Books, event: ev.Save) -> Entry[ev.Save]:
+    if event.disk and not event.gradients:
+        for number in books.fresh(event.accounts):
+            credit = books.credits[number]
+            if not credit.spent_by:
+                books.credits[number] = replace(
+                    credit,
+                    saved_at=credit.saved_at or event.site,
+                    saved_to_resume=credit.saved_to_resume or bool(event.optimizers),
+                )
+    return books.untouched(event, event.accounts)
+
+
+def on_restore(books: Books, event: ev.Restore) -> Entry[ev.Restore]:
+    if not event.disk:
+        books.excuse_fresh(event.accounts, "moved")
+        return books.change(event, event.accounts, lambda account: replace(account, reset=True))
+    if event.gradients:
+        return _restore_gradients(books, event)
+    for number in books.fresh(event.accounts):
+        books.credits[number] = replace(books.credits[number], outlived=event.site)
+    owners = {owner for name in event.accounts for owner in books.account(name).owners}
+    for name in owners:
+        owner = books.optimizers[name]
+        books.optimizers[name] = replace(owner, restored_at=event.site)
+    return books.change(event, event.accounts, lambda account: replace(account, reset=True))
+
+
+def _restore_gradients(books: Books, event: ev.Restore) -> Entry[ev.Restore]:
+    for name in event.accounts:
+        account = books.account(name)
+        for number in account.fresh:
+            books.excuse(number, "waived")
+            books.let_go(number)
+        books.accounts[name] = replace(account, fresh=(), lots=())
+    credit = Credit(
+        number=books.number,
+        site=event.site,
+        accounts=event.accounts,
+        held=len(event.accounts),
+        by_hand=True,
+        restored=True,
+    )
+    return books.credit(event, credit)

@@ -1,0 +1,112 @@
+"""Whose accounts these are: opened, parted, adopted, closed."""
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from gradkeeper.model import events as ev
+from gradkeeper.model.account import Account
+from gradkeeper.model.books import Books
+from gradkeeper.model.entry import Entry
+from gradkeeper.model.optimizer import Optimizer
+from gradkeeper.model.value import replace
+
+
+def on_open(books: Books, event: ev.Open) -> Entry[ev.Open]:
+    def describe(account: Account) -> Account:
+        return replace(
+            account, parameters=event.parameters, size=event.size, trainable=event.trainable
+        )
+
+    return books.change(event, (event.account,), describe)
+
+
+def on_split(books: Books, event: ev.Split) -> Entry[ev.Split]:
+    whole = books.account(event.account)
+    after = {name: replace(whole, name=name) for name in event.into}
+    others = tuple(name for name in event.into if name != event.account)
+    for number in whole.fresh:
+        credit = books.credits[number]
+        books.credits[number] = replace(
+            credit,
+            accounts=_put(credit.accounts, event.account, event.into),
+            held=credit.held + len(event.into) - 1,
+        )
+    for name in whole.owners:
+        owner = books.optimizers[name]
+        parts = _put(owner.accounts, event.account, event.into)
+        books.optimizers[name] = replace(owner, accounts=parts)
+    if event.account not in event.into:
+        del books.accounts[event.account]
+    books.accounts |= after
+    before = {event.account: whole} | {name: Account(name) for name in others}
+    return books.entry(event, before, after)
+
+
+def _put(names: tuple[str, ...], old: str, new: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(part for name in names for part in (new if name == old else (name,)))
+
+
+def on_adopt(books: Books, event: ev.Adopt) -> Entry[ev.Adopt]:
+    before = {name: books.account(name) for name in event.accounts}
+    owner = books.optimizers.get(event.optimizer)
+    if owner is None:
+        rebuilds = _supersede(books, event, before)
+        owner = Optimizer(event.optimizer, event.site, stateful=event.stateful, rebuilds=rebuilds)
+    owned = dict.fromkeys((*owner.accounts, *event.accounts))
+    books.optimizers[event.optimizer] = replace(owner, accounts=tuple(owned))
+
+    def adopted(account: Account) -> Account:
+        owners = dict.fromkeys((*account.owners, event.optimizer))
+        return replace(account, owners=tuple(owners), reset=False)
+
+    return books.change(event, event.accounts, adopted, owner=books.optimizers[event.optimizer])
+
+
+def _supersede(books: Books, event: ev.Adopt, before: Mapping[str, Account]) -> int:
+    """Lets go of an optimizer that the same line built over the same accounts; how often, in a row.
+
+    Only rebuilding after a step or two counts, and not where weights went back to an earlier
+    state in between: that is a new training, not the next step of one.
+    """
+    rebuilds = 0
+    for name in {owner for account in before.values() for owner in account.owners}:
+        old = books.optimizers[name]
+        if old.site != event.site or set(old.accounts) != set(event.accounts):
+            continue
+        anew = any(account.reset for account in before.values())
+        if 1 <= old.real <= 2 and not anew:
+            rebuilds = max(rebuilds, old.rebuilds + 1)
+        books.forget(old)
+    return rebuilds
+
+
+def on_close(books: Books, event: ev.Close) -> Entry[ev.Close]:
+    closing = _closing(books, event.optimizers)
+    names = {name for owner in closing.values() for name in owner.accounts}
+    before = dict(books.accounts) if event.optimizers is None else _pick(books.accounts, names)
+    entry = books.entry(
+        event,
+        before,
+        {},
+        optimizers=closing,
+        trails=tuple(books.trails.values()) if event.optimizers is None else (),
+        pending=dict(books.credits),
+    )
+    for owner in closing.values():
+        books.forget(owner)
+    for name in [name for name in before if not books.accounts[name].owners]:
+        books.drop(name)
+    return entry
+
+
+Value = TypeVar("Value")
+
+
+def _pick(table: Mapping[str, Value], names: Iterable[str]) -> dict[str, Value]:
+    return {name: table[name] for name in names if name in table}
+
+
+def _closing(books: Books, names: Iterable[str] | None) -> dict[str, Optimizer]:
+    if names is None:
+        return dict(books.optimizers)
+    return _pick(books.optimizers, names)

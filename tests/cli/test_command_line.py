@@ -1,0 +1,51 @@
+import subprocess
+import sys
+
+import pytest
+
+from gradkeeper import __version__
+from gradkeeper.cli import COMMANDS, main
+
+
+def test_an_unknown_command_or_option_exits_with_2() -> None:
+    for arguments in (["nonsense"], ["rules", "--nonsense"], []):
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+
+        assert stop.value.code == 2
+
+
+def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in COMMANDS:
+        with pytest.raises(SystemExit) as stop:
+            main([command.NAME, "--help"])
+
+        assert stop.value.code == 0
+        assert command.HELP.split()[0] in capsys.readouterr().out
+
+
+def test_it_runs_as_a_module_too() -> None:
+    command = [sys.executable, "-m", "gradkeeper", "--version"]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert done.stdout == f"gradkeeper {__version__}\n"
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = f"{sys.executable} -m gradkeeper rules | head -1"
+
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+
+    assert done.stdout.startswith("GK101")
+    assert done.stderr == ""
+
+
+def test_the_demo_shows_one_loop_that_is_wrong_and_one_that_is_right(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["demo"]) == 0
+
+    out = capsys.readouterr().out
+    assert out.count("GK101 stale-gradient") == 1
+    assert out.count("the books balance") == 1

@@ -1,0 +1,221 @@
+from gradkeeper.rules.foreign_gradient import rule
+from tests.script import Script, block, marked, mean, reasons
+
+LOOP = """\
+import torch
+actor_opt = SGD(actor)
+critic_opt = SGD(critic)
+for x in loader:
+    critic_opt.zero_grad()
+    critic_loss.backward()
+    critic_opt.step()
+    actor_opt.zero_grad()
+    actor_loss.backward()
+    actor_opt.step()
+"""
+
+BOTH = ("actor", "critic")
+
+
+def built(script: Script) -> Script:
+    script.build("actor", optimizer="actor_opt")
+    script.build("critic", optimizer="critic_opt")
+    return script
+
+
+def critic_turn(script: Script) -> None:
+    script.backward("critic_loss.backward()", accounts=("critic",), **mean())
+    script.spend("critic_opt")
+
+
+def actor_turn(script: Script, *, reaches: tuple[str, ...] = BOTH) -> None:
+    script.backward("actor_loss.backward()", accounts=reaches, **mean())
+    script.spend("actor_opt")
+
+
+def test_a_critic_zeroed_only_after_its_own_step_is_reported() -> None:
+    script = built(block(rule, "bad"))
+    for _ in range(6):
+        script.fetch()
+        critic_turn(script)
+        script.clear("critic_opt")
+        actor_turn(script)
+        script.clear("actor_opt")
+    script.close()
+
+    assert script.lines_of(rule) == marked(rule)
+    assert script.alarms() == ["GK104:9"]
+
+
+def test_each_network_zeroed_right_before_its_own_backward_is_silent() -> None:
+    script = built(block(rule, "good"))
+    for _ in range(6):
+        script.fetch()
+        script.clear("critic_opt")
+        critic_turn(script)
+        script.clear("actor_opt")
+        actor_turn(script)
+    script.close()
+
+    assert script.findings() == []
+
+
+def test_the_finding_names_both_losses_and_who_settled_the_other() -> None:
+    script = built(Script(LOOP))
+    for _ in range(2):
+        script.fetch()
+        critic_turn(script)
+        script.clear("critic_opt")
+        actor_turn(script)
+        script.clear("actor_opt")
+
+    (finding,) = script.findings()
+
+    assert finding.message == "spends leftovers of line 9, a loss that `actor_opt` has settled"
+    assert finding.detail == (
+        "account `critic_opt`: credited on 9 beside its own loss of 6, not zeroed in between"
+    )
+    assert finding.remedy == "critic_opt.zero_grad() right before its own backward"
+    assert reasons(finding) == [
+        (9, "this backward also fills the gradients of `critic_opt`"),
+        (6, "its own loss, added on top"),
+    ]
+
+
+def test_leftovers_settled_earlier_in_the_same_batch_are_reported() -> None:
+    script = built(Script(LOOP))
+    for _ in range(3):
+        script.fetch()
+        script.clear("critic_opt")
+        actor_turn(script)
+        script.clear("actor_opt")
+        critic_turn(script)
+    script.close()
+
+    assert script.alarms() == ["GK104:7"]
+
+
+def test_leftovers_of_the_batch_before_are_reported_though_nobody_zeroed_them_yet() -> None:
+    script = built(Script(LOOP))
+    for _ in range(3):
+        script.fetch()
+        critic_turn(script)
+        script.clear("critic_opt")
+        script.clear("actor_opt")
+        actor_turn(script)
+    script.close()
+
+    assert script.alarms() == ["GK104:7"]
+
+
+def test_a_generator_that_is_not_detached_in_the_critics_loss_is_reported() -> None:
+    script = built(Script(LOOP))
+    for _ in range(3):
+        script.fetch()
+        script.clear("critic_opt")
+        script.backward("critic_loss.backward()", accounts=BOTH)
+        script.spend("critic_opt")
+        script.clear("critic_opt")
+        actor_turn(script)
+        script.clear("actor_opt")
+    script.close()
+
+    assert script.alarms() == ["GK104:10"]
+
+
+def test_a_critic_frozen_during_the_actors_turn_is_silent() -> None:
+    script = built(Script(LOOP))
+    for _ in range(3):
+        script.fetch()
+        critic_turn(script)
+        script.clear("critic_opt")
+        actor_turn(script, reaches=("actor",))
+        script.clear("actor_opt")
+    script.close()
+
+    assert script.alarms() == []
+
+
+def test_several_critic_rounds_for_one_of_the_actor_are_silent() -> None:
+    script = built(Script(LOOP))
+    for i in range(10):
+        script.fetch()
+        script.clear("critic_opt")
+        critic_turn(script)
+        if i % 5 == 4:
+            script.clear("actor_opt")
+            actor_turn(script)
+    script.close()
+
+    assert script.alarms() == []
+
+
+def test_real_and_fake_halves_of_the_critics_loss_are_its_own() -> None:
+    script = built(Script(LOOP))
+    for _ in range(3):
+        script.fetch()
+        script.clear("critic_opt")
+        script.backward("actor_opt.zero_grad()", accounts=("critic",))
+        critic_turn(script)
+        script.clear("actor_opt")
+        actor_turn(script)
+    script.close()
+
+    assert script.alarms() == []
+
+
+def test_one_loss_for_two_optimizers_is_silent() -> None:
+    script = built(Script(LOOP))
+    for _ in range(3):
+        script.fetch()
+        script.zero("zero_grad", accounts=BOTH)
+        script.backward("actor_loss.backward()", accounts=BOTH)
+        script.spend("actor_opt")
+        script.spend("critic_opt")
+    script.close()
+
+    assert script.alarms() == []
+
+
+def test_one_loss_for_two_optimizers_at_different_rhythms_is_silent() -> None:
+    script = built(Script(LOOP))
+    for i in range(9):
+        script.fetch()
+        script.backward("actor_loss.backward()", accounts=BOTH)
+        if i % 3 == 2:
+            script.spend("critic_opt")
+            script.clear("critic_opt")
+        script.spend("actor_opt")
+        script.clear("actor_opt")
+    script.close()
+
+    assert script.alarms() == []
+
+
+def test_two_losses_of_one_batch_that_are_both_meant_for_a_generator_are_silent() -> None:
+    """Bicycle-GAN: the encoder steps first, on the first loss only."""
+    script = built(Script(LOOP))
+    for _ in range(3):
+        script.fetch()
+        script.zero("zero_grad", accounts=BOTH)
+        script.backward("critic_loss.backward()", accounts=BOTH)
+        script.backward("actor_loss.backward()", accounts=("actor",))
+        script.spend("critic_opt")
+        script.spend("actor_opt")
+    script.close()
+
+    assert script.alarms() == []
+
+
+def test_gradients_put_in_place_by_hand_are_no_loss_of_its_own() -> None:
+    script = built(Script(LOOP))
+    for _ in range(3):
+        script.fetch()
+        actor_turn(script)
+        script.clear("actor_opt")
+        script.assign("critic_loss.backward()", accounts=("critic",))
+        script.spend("critic_opt")
+        script.clear("critic_opt")
+    script.close()
+
+    assert script.alarms() == []
