@@ -12,6 +12,7 @@ from gradkeeper.model.ledger import HANDLERS
 from gradkeeper.rules import ALL
 
 DESIGN = {
+    "GK000": ("unparsable", "error"),
     "GK101": ("stale-gradient", "error"),
     "GK102": ("discarded-gradient", "error"),
     "GK103": ("empty-step", "warning"),
@@ -45,6 +46,7 @@ DESIGN = {
     "GK605": ("swallowed-fault", "warning"),
 }
 NEEDS_SEVERAL_PROCESSES = {"GK503"}
+NEEDS_THE_TEXT = {"GK000"}
 
 each_rule = pytest.mark.parametrize("rule", ALL, ids=lambda rule: rule.code)
 
@@ -90,17 +92,21 @@ def test_a_document_holds_a_bad_block_with_a_mark_and_a_good_one_without(rule: R
 @each_rule
 def test_every_block_is_python(rule: Rule) -> None:
     for block in rule.blocks:
+        if rule.code in NEEDS_THE_TEXT and block.kind == "bad":
+            continue
         compile(block.code, rule.code, "exec")
 
 
 @each_rule
 def test_a_rule_looks_at_something(rule: Rule) -> None:
-    assert rule.checks
+    assert bool(rule.checks) != (rule.code in NEEDS_THE_TEXT)
 
 
 @each_rule
 def test_a_rule_has_a_test_beside_it(rule: Rule) -> None:
     name = rule.name.replace("-", "_")
+    if rule.code in NEEDS_THE_TEXT:
+        pytest.skip("judged where text is read")
 
     assert Path(__file__).with_name(f"test_{name}.py").exists()
 

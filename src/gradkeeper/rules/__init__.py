@@ -33,12 +33,14 @@ from gradkeeper.rules import (
     swallowed_fault,
     sync_every_microbatch,
     uneven_window,
+    unparsable,
     unnormalised_window,
     unsynced_spend,
     zero_scope_mismatch,
 )
 
 ALL: tuple[Rule, ...] = (
+    unparsable.rule,
     stale_gradient.rule,
     discarded_gradient.rule,
     empty_step.rule,

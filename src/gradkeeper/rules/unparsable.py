@@ -9,6 +9,10 @@ def train(:  # <-
     pass
 ```
 
+To see it, run `python -m py_compile` on the file.
+
+To fix it, mend what that names, or leave the file out of what is checked.
+
 ```python good static
 def train():
     pass
