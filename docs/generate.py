@@ -20,6 +20,11 @@ from gradkeeper.rules import ALL
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 PAGES = ROOT / "docs" / "rules"
+COPIES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "CHANGELOG.md",
+    "CONTRIBUTING.md": "CONTRIBUTING.md",
+}
 OUTPUT = re.compile(r"(<!-- output of: gradkeeper (.+?) -->\n```text\n)(.*?)(^```$)", re.M | re.S)
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 
@@ -61,7 +66,8 @@ def main() -> int:
     text = README.read_text()
     README.write_text(with_outputs(text))
     write_pages()
-    (ROOT / "docs" / "index.md").write_text(README.read_text())
+    for source, page in COPIES.items():
+        (ROOT / "docs" / page).write_text((ROOT / source).read_text())
     return 0
 
 

@@ -33,8 +33,8 @@ from gradkeeper.rules import (
     swallowed_fault,
     sync_every_microbatch,
     uneven_window,
-    unparsable,
     unnormalised_window,
+    unparsable,
     unsynced_spend,
     zero_scope_mismatch,
 )
