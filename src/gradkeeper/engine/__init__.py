@@ -1,0 +1,45 @@
+"""A training loop that cannot lose a gradient.
+
+engine     hands out windows          window    the block in which losses are credited
+settling   what its end does          closure   the same for LBFGS
+crediting  one backward               weights   how much each loss weighs
+pending    what an open one knows     clipping  the last touch before the step
+owner      who spends                 stream    the loader, and how far it has been read
+precision  fp32, bf16, fp16           errors    what is refused
+"""
+
+from gradkeeper.engine.engine import Engine
+from gradkeeper.engine.errors import (
+    ClosedWindowError,
+    EngineError,
+    EngineWarning,
+    LoaderError,
+    LossError,
+    NestedWindowError,
+    NonFiniteError,
+    ScaleCollapseError,
+    SetupError,
+    UnknownOwnerError,
+    UnusedWindowError,
+    WeightError,
+    WindowError,
+)
+from gradkeeper.engine.window import Window
+
+__all__ = [
+    "ClosedWindowError",
+    "Engine",
+    "EngineError",
+    "EngineWarning",
+    "LoaderError",
+    "LossError",
+    "NestedWindowError",
+    "NonFiniteError",
+    "ScaleCollapseError",
+    "SetupError",
+    "UnknownOwnerError",
+    "UnusedWindowError",
+    "WeightError",
+    "Window",
+    "WindowError",
+]

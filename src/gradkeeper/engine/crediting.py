@@ -1,0 +1,39 @@
+"""One backward: at its factor, in its precision, into its owner's parameters only."""
+
+from torch import Tensor
+
+from gradkeeper.engine.errors import LossError
+from gradkeeper.engine.owner import Owner
+from gradkeeper.engine.reach import Witness
+from gradkeeper.engine.weights import Factor
+
+
+class Crediting:
+    """The backward calls of one window."""
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._witness = Witness()
+
+    def run(self, loss: Tensor, factor: Factor, *, retain_graph: bool | None, first: bool) -> None:
+        """`first`: no parameter of the owner has a gradient yet."""
+        owner = self._owner
+        before = self._witness.mark()
+        inputs = None if owner.alone else self._inputs()
+        owner.precision.backward(
+            loss, factor, owner.device, retain_graph=retain_graph, inputs=inputs
+        )
+        if self._witness.mark() != before:
+            return
+        if not self._witness.finds_credit(loss, owner.parameters, first=first):
+            raise LossError(
+                f"this loss reaches no parameter of the optimizer of {owner.name!r}: its graph was "
+                "cut (detach, no_grad, .item()), or it belongs to another owner"
+            )
+
+    def _inputs(self) -> list[Tensor]:
+        trainable = [p for p in self._owner.parameters if p.requires_grad]
+        if not trainable:
+            name = self._owner.name
+            raise LossError(f"no parameter of the optimizer of {name!r} requires a gradient")
+        return trainable

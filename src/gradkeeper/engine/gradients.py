@@ -1,0 +1,106 @@
+"""What lies in `.grad`: collected, measured, scaled, cleared. Knows no window and no optimizer."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+CPU = torch.device("cpu")
+NARROW = {torch.float16, torch.bfloat16}
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """A norm where it was computed, and the number that the host read from it."""
+
+    tensor: Tensor
+    length: float
+
+    @property
+    def finite(self) -> bool:
+        return math.isfinite(self.length)
+
+
+def gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
+    return [p.grad for p in parameters if p.grad is not None]
+
+
+def clear(parameters: Iterable[Tensor]) -> None:
+    """None, not zero: optimizers skip the one and step on the other."""
+    for parameter in parameters:
+        if parameter.grad is not None:
+            parameter.grad = None
+
+
+def total_norm(gradients: list[Tensor]) -> Tensor:
+    """The norm over all: that of get_total_norm, in half its time (9 against 20 us for four)."""
+    kinds = {(one.dtype, one.device, one.layout) for one in gradients}
+    if len(kinds) > 1:
+        return _norm_of_kinds(gradients)
+    dtype, _, layout = kinds.pop()
+    if layout is not torch.strided or dtype in NARROW:
+        return _norm_of_kinds(gradients)
+    return _length(torch._foreach_norm(gradients))
+
+
+def _norm_of_kinds(gradients: list[Tensor]) -> Tensor:
+    """For gradients of several dtypes, devices or layouts; half precision is widened to float32."""
+    kinds: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
+    for one in gradients:
+        values = _values(one)
+        kinds.setdefault((values.dtype, values.device), []).append(values)
+    home = gradients[0].device
+    norms: list[Tensor] = []
+    for (dtype, _), alike in kinds.items():
+        wide = torch.float32 if dtype in NARROW else None
+        norms.extend(norm.to(home) for norm in torch._foreach_norm(alike, 2, dtype=wide))
+    widest = norms[0].dtype
+    for norm in norms:
+        widest = torch.promote_types(widest, norm.dtype)
+    return _length([norm.to(widest) for norm in norms])
+
+
+def _length(norms: list[Tensor] | tuple[Tensor, ...]) -> Tensor:
+    length: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+    return length
+
+
+def multiply(gradients: list[Tensor], factor: float | Tensor) -> None:
+    """In place; a factor in a tensor lives on the first gradient's device."""
+    kinds = {(one.device, one.layout) for one in gradients}
+    if kinds == {(CPU, torch.strided)} and not isinstance(factor, Tensor):
+        # A number would be wrapped anew for each gradient (torch 2.13: 7 us for four, not 2.5).
+        factor = torch.tensor(factor, dtype=torch.float64)
+    if len(kinds) == 1 and not gradients[0].is_sparse:
+        torch._foreach_mul_(gradients, factor)
+        return
+    for one in gradients:
+        one.mul_(factor.to(one.device) if isinstance(factor, Tensor) else factor)
+
+
+def clamp(gradients: list[Tensor], bound: float) -> None:
+    for one in gradients:
+        # Entries of a sparse one are summed first: an index may stand there more than once.
+        whole = one.coalesce() if one.is_sparse else one
+        _values(whole).clamp_(-bound, bound)
+        if whole is not one:
+            one.copy_(whole)
+
+
+def reconsidered(norm: Norm, gradients: list[Tensor]) -> Norm:
+    """A norm that is not finite, looked at again: squares may overflow where the numbers do not."""
+    if not all(is_finite(one) for one in gradients):
+        return norm
+    wide = [_values(one).to(torch.promote_types(one.dtype, torch.float64)) for one in gradients]
+    length = math.hypot(*(float(torch.linalg.vector_norm(one)) for one in wide))
+    return Norm(torch.tensor(length, dtype=torch.float64, device=norm.tensor.device), length)
+
+
+def is_finite(gradient: Tensor) -> bool:
+    return bool(torch.isfinite(_values(gradient)).all())
+
+
+def _values(gradient: Tensor) -> Tensor:
+    return gradient.coalesce().values() if gradient.is_sparse else gradient

@@ -1,0 +1,59 @@
+"""The engine writes down what it does: events on a tape, at the user's lines.
+
+A loop that runs for days must not grow, nor wait for its books: what happened is kept as it is
+(0.3 us), the latest of it only, and made into events when somebody reads the tape.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from gradkeeper.engine.site import NOWHERE, user_site
+from gradkeeper.model import Event, Site, Tape
+
+MOST_EVENTS = 20_000
+
+Note = tuple[type[Event], Site, dict[str, Any]]
+
+
+class Journal:
+    """Takes notes. With a tape of the user's own, each one is recorded there at once."""
+
+    def __init__(self, tape: Tape | None = None, *, most: int = MOST_EVENTS) -> None:
+        self.site = NOWHERE
+        """Where the user's code called the engine last."""
+        self._opening: tuple[Note, ...] = ()
+        self._notes: deque[Note] = deque(maxlen=most)
+        self._tape = tape
+        self._take: Callable[[Note], None] = self._notes.append if tape is None else self._record
+
+    def here(self) -> Site:
+        """What is written from now on happens at the user's present line."""
+        self.site = user_site()
+        return self.site
+
+    def write(self, kind: type[Event], **facts: Any) -> None:
+        self._take((kind, self.site, facts))
+
+    def opened(self) -> None:
+        """The books are open: what was noted so far is never let go."""
+        self._opening = tuple(self._notes)
+        self._notes.clear()
+
+    @property
+    def tape(self) -> Tape:
+        if self._tape is not None:
+            return self._tape
+        tape = Tape()
+        for note in (*self._opening, *self._notes):
+            tape.record(_event(note))
+        return tape
+
+    def _record(self, note: Note) -> None:
+        assert self._tape is not None
+        self._tape.record(_event(note))
+
+
+def _event(note: Note) -> Event:
+    kind, site, facts = note
+    return kind(site=site, **facts)

@@ -1,0 +1,91 @@
+"""A bar in the terminal, or nothing. It reads a loss only when it is about to show one."""
+
+import math
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from gradkeeper.engine.window import Window
+
+REFRESH = 0.2
+
+
+class Progress(Protocol):
+    def begin(self, epoch: int, epochs: int, windows: int | None) -> None: ...
+
+    def closed(self, window: "Window") -> None: ...
+
+    def advance(self) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class Quiet:
+    def begin(self, epoch: int, epochs: int, windows: int | None) -> None:
+        return
+
+    def closed(self, window: "Window") -> None:
+        return
+
+    def advance(self) -> None:
+        return
+
+    def end(self) -> None:
+        return
+
+
+class Bar:
+    """One bar per epoch: windows, step, loss, norm, items per second."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._shown = 0.0
+        self._items = 0.0
+
+    def begin(self, epoch: int, epochs: int, windows: int | None) -> None:
+        from tqdm import tqdm
+
+        self.end()
+        self._bar = tqdm(total=windows, desc=f"epoch {epoch + 1}/{epochs}", unit="window")
+        self._shown = time.monotonic()
+        self._items = 0.0
+
+    def closed(self, window: "Window") -> None:
+        now = time.monotonic()
+        passed = now - self._shown
+        if self._bar is None or passed < REFRESH:
+            self._items += window.weight
+            return
+        rate = (self._items + window.weight) / passed
+        self._bar.set_postfix(facts(window, rate), refresh=False)
+        self._shown, self._items = now, 0.0
+
+    def advance(self) -> None:
+        if self._bar is not None:
+            self._bar.update()
+
+    def end(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+def facts(window: "Window", rate: float) -> dict[str, str]:
+    shown = {"step": str(window.step)}
+    if window.loss is not None:
+        shown["loss"] = f"{window.loss:.4g}"
+    if window.grad_norm is not None:
+        shown["norm"] = f"{window.grad_norm:.3g}"
+    shown["items/s"] = f"{rate:.3g}"
+    return shown
+
+
+def progress_for(*, wanted: bool) -> Progress:
+    if wanted and sys.stderr is not None and sys.stderr.isatty():
+        return Bar()
+    return Quiet()
+
+
+def windows_in(batches: int | None, size: int) -> int | None:
+    return None if batches is None else math.ceil(batches / size)

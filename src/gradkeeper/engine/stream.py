@@ -1,0 +1,102 @@
+"""Micro-batches out of a loader, with their position: which epoch, how many batches asked for."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gradkeeper.engine.errors import LoaderError
+from gradkeeper.engine.journal import Journal
+from gradkeeper.engine.moving import Mover
+from gradkeeper.model.events import Batch, EpochBegin, EpochEnd
+
+SOURCE = "loader"
+
+
+class _End:
+    """In place of a batch when the epoch is over."""
+
+
+END = _End()
+
+
+@dataclass(slots=True)
+class Position:
+    epoch: int = -1
+    batch: int = 0
+    """Batches of this epoch that are behind: handed out, or failed on."""
+
+
+class Stream:
+    """A loader read epoch by epoch.
+
+    Where the loader has a length, that decides when an epoch ends. Looking one batch ahead would
+    do for every loader, but it changes bits where a dataset draws random numbers in the main
+    process: so that is for loaders without a length, and only between windows.
+    """
+
+    def __init__(self, loader: Iterable[Any], move: Mover, journal: Journal) -> None:
+        self.position = Position()
+        self.length = length_of(loader)
+        self._loader = loader
+        self._move = move
+        self._journal = journal
+        self._batches: Iterator[Any] = iter(())
+        self._ahead: Any = END
+        self.ended = False
+
+    def begin_epoch(self) -> None:
+        self.position = Position(self.position.epoch + 1)
+        self.ended = False
+        self._journal.here()
+        self._journal.write(EpochBegin, source=SOURCE)
+        self._batches = iter(self._loader)
+        if self.position.epoch and self._batches is self._loader and not self.more():
+            raise LoaderError(
+                f"epoch {self.position.epoch + 1} has no batches: an iterator can be read once "
+                "only; pass a DataLoader, a list, or anything that starts anew"
+            )
+
+    def more(self) -> bool:
+        """Whether the epoch has another batch; asked between windows."""
+        if self.ended or self._ahead is not END:
+            return not self.ended
+        if self.length is not None and self.position.batch < self.length:
+            return True
+        # Also where the length is reached: a loader runs to its end, as it does in a for loop, and
+        # one that holds more than its length said is read on.
+        self._ahead = self._fetch()
+        return not self.ended
+
+    def read(self) -> Any:
+        """The next batch, or END. A loader with a length is not asked beyond it."""
+        if self.ended or (self._ahead is END and self.position.batch == self.length):
+            return END
+        batch, self._ahead = self._ahead, END
+        if batch is END:
+            batch = self._fetch()
+        if batch is END:
+            return END
+        self._journal.here()
+        self._journal.write(Batch, source=SOURCE)
+        self.position.batch += 1
+        return self._move(batch)
+
+    def _fetch(self) -> Any:
+        try:
+            return next(self._batches)
+        except StopIteration:
+            self.ended = True
+            self._journal.here()
+            self._journal.write(EpochEnd, source=SOURCE)
+            return END
+        except Exception:
+            # The loader has passed the batch it failed on, and goes on with the next one.
+            self.position.batch += 1
+            raise
+
+
+def length_of(loader: Iterable[Any]) -> int | None:
+    try:
+        return len(loader)  # type: ignore[arg-type]
+    except (TypeError, NotImplementedError):
+        return None

@@ -1,0 +1,249 @@
+"""A window: the `with` block in which losses are credited, and whose end spends them, once."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
+from typing import Any, Literal
+
+from torch import Tensor
+from torch.optim import LBFGS
+
+from gradkeeper.engine.closure import settle_by_closure
+from gradkeeper.engine.coupled import warn_of_coupled_layers
+from gradkeeper.engine.crediting import Crediting
+from gradkeeper.engine.desk import Desk
+from gradkeeper.engine.errors import ClosedWindowError, NestedWindowError, WindowError
+from gradkeeper.engine.owner import Owner
+from gradkeeper.engine.pending import Pending, Reduction
+from gradkeeper.engine.settling import Outcome, settle, zero
+from gradkeeper.engine.stream import END, Stream
+from gradkeeper.engine.weights import Weight
+from gradkeeper.model import events as ev
+
+State = Literal["new", "open", "closed"]
+Closure = Callable[[], object]
+
+
+class Window:
+    def __init__(
+        self, owner: Owner, desk: Desk, *, stream: Stream | None = None, size: int = 0
+    ) -> None:
+        self.state: State = "new"
+        self.size = size
+        """How many micro-batches it may read."""
+        self.read = 0
+        """How many it has read."""
+        self._owner = owner
+        self._desk = desk
+        self._stream = stream
+        self._pending = Pending()
+        self._outcome = Outcome(False)
+        self._block: AbstractContextManager[object] = nullcontext()
+        self._crediting = Crediting(owner)
+        self._step = 0
+        self._closure: Closure | None = None
+        self._evaluating = False
+        self._kept: list[Any] = []
+        """Micro-batches read by a closure, which reads them again at each evaluation."""
+
+    # What it knows
+
+    @property
+    def owner(self) -> str:
+        return self._owner.name
+
+    @property
+    def step(self) -> int:
+        """Steps that its owner has taken so far; this one's included once it is closed."""
+        return self._step if self.state == "closed" else self._owner.steps
+
+    @property
+    def stepped(self) -> bool:
+        return self._outcome.stepped
+
+    @property
+    def reason(self) -> str | None:
+        """Why it took no step."""
+        return self._outcome.reason
+
+    @property
+    def grad_norm(self) -> float | None:
+        """The norm of what was spent, before clipping; None if nothing was."""
+        return self._outcome.grad_norm
+
+    @property
+    def loss(self) -> float | None:
+        """The weighted mean of its losses so far. Reading it waits for the device."""
+        return self._pending.mean_loss
+
+    @property
+    def weight(self) -> float:
+        """The sum of the weights so far."""
+        return float(self._pending.weights.total)
+
+    # The block
+
+    def __enter__(self) -> "Window":
+        if self.state != "new":
+            raise ClosedWindowError("a window is used once: take the next one, or engine.window()")
+        if self._desk.open is not None:
+            raise NestedWindowError(
+                f"a window of {self._desk.open.owner!r} is still open: windows do not nest, "
+                "because gradients of both would lie in the same place"
+            )
+        self._owner.open(self._desk.journal.here())
+        self._desk.open = self
+        self.state = "open"
+        self._block = self._owner.precision.block(self._owner.device)
+        self._block.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._block.__exit__(kind, error, trace)
+        self._desk.journal.here()
+        try:
+            if error is not None:
+                self._discard(error)
+            elif self._closure is not None:
+                self._settle_by_closure(self._closure)
+            else:
+                self._settle()
+        except BaseException as fault:
+            self._outcome = Outcome(False, f"{type(fault).__name__}: {fault}")
+            raise
+        finally:
+            self._end()
+        if error is None:
+            self._desk.closed(self)
+
+    def _settle(self) -> None:
+        if self._pending.credits and isinstance(self._owner.optimizer, LBFGS):
+            self._discard(None)
+            raise WindowError(
+                "LBFGS evaluates the loss itself: put the backward calls into a function and "
+                "decorate it with @window.closure"
+            )
+        self._outcome = settle(self._owner, self._pending, self._desk)
+
+    def _settle_by_closure(self, closure: Closure) -> None:
+        def evaluate() -> Pending:
+            self._pending = Pending()
+            with self._owner.precision.block(self._owner.device, cache=False):
+                closure()
+            return self._pending
+
+        self._evaluating = True
+        self._outcome, self._pending = settle_by_closure(self._owner, self._desk, evaluate)
+
+    def _discard(self, error: BaseException | None) -> None:
+        if error is not None:
+            self._desk.journal.write(ev.Fault, accounts=self._owner.accounts)
+            self._outcome = Outcome(False, f"{type(error).__name__} left the block")
+        zero(self._owner, self._desk, waived=True)
+
+    def _end(self) -> None:
+        self.state = "closed"
+        self._step = self._owner.steps
+        self._desk.open = None
+        self._closure = None
+        self._kept.clear()
+
+    # Its micro-batches
+
+    def __iter__(self) -> Iterator[Any]:
+        """Those not read yet, at most `size`; in a closure, all of them each time."""
+        self._must_be_open("read")
+        if self._stream is None:
+            raise WindowError(
+                "this window has no loader: loop over your own batches, "
+                "or take windows from engine.windows(loader)"
+            )
+        return self._micro_batches(self._stream)
+
+    def _micro_batches(self, stream: Stream) -> Iterator[Any]:
+        yield from self._kept
+        while self.read < self.size:
+            self._must_be_open("read")
+            batch = stream.read()
+            if batch is END:
+                return
+            self.read += 1
+            if self._evaluating:
+                self._kept.append(batch)
+            yield batch
+            del batch
+
+    # Its losses
+
+    def closure(self, function: Closure) -> Closure:
+        """Lets the optimizer evaluate the window's backward calls as often as it asks."""
+        self._must_be_open("given a closure")
+        if self._owner.precision.scaler:
+            raise WindowError("closures cannot be used in fp16: use bf16 or fp32")
+        if self._closure is not None or self._pending.counted:
+            raise WindowError("a window has one closure, and then all backward calls are inside it")
+        self._closure = function
+        return function
+
+    def backward(
+        self,
+        loss: Tensor,
+        weight: Weight | None = None,
+        *,
+        reduction: Reduction = "mean",
+        counts: bool = True,
+        retain_graph: bool | None = None,
+    ) -> None:
+        """Credits a loss: a mean over `weight` items, or with reduction="sum" a sum over them."""
+        if self.state != "open":
+            self._must_be_open("credited")
+        self._desk.journal.here()
+        if self._closure is not None and not self._evaluating:
+            raise WindowError("this window has a closure: its backward calls belong inside it")
+        pending = self._pending
+        factor = pending.weigh(loss, weight, reduction, counts=counts)
+        if not self._desk.told_of_coupling:
+            self._look_for_coupling()
+        if isinstance(factor, float) and not factor:
+            # Not multiplied by 0: where a derivative is inf, as that of sqrt(0), 0 times it is NaN.
+            return
+        try:
+            first = pending.credits == 0
+            self._crediting.run(loss, factor, retain_graph=retain_graph, first=first)
+        except BaseException as error:
+            pending.torn = f"{type(error).__name__}: {error}"
+            self._desk.journal.write(ev.Fault, accounts=self._owner.accounts, torn=True)
+            raise
+        pending.credits += 1
+        pending.add_loss(loss, factor)
+        self._note(weight, reduction)
+
+    def _note(self, weight: Weight | None, reduction: Reduction) -> None:
+        owner = self._owner
+        if owner.precision.scaler:
+            self._desk.journal.write(ev.Scale, scaler=owner.precision.scaler)
+        self._desk.journal.write(
+            ev.Backward,
+            accounts=owner.accounts,
+            reduction=reduction,
+            items=weight if isinstance(weight, int) else None,
+            scaler=owner.precision.scaler,
+            autocast=owner.precision.autocast,
+            within=owner.name if self._evaluating else None,
+        )
+
+    def _look_for_coupling(self) -> None:
+        parts = self.read if self._stream else self._pending.counted
+        if parts > 1:
+            self._desk.told_of_coupling = True
+            warn_of_coupled_layers(self._owner.model, self._desk.journal.site)
+
+    def _must_be_open(self, what: str) -> None:
+        if self.state != "open":
+            when = "after" if self.state == "closed" else "before"
+            raise ClosedWindowError(f"a window is {what} inside its `with` block, not {when} it")

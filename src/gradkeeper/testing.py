@@ -1,0 +1,122 @@
+"""Assertions for users' own training steps, in pytest style."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Parts = list[Any]
+Result = nn.Module | Mapping[str, Tensor] | Iterable[Tensor]
+Step = Callable[[Parts], Result]
+
+SEED = 0
+
+
+def assert_partition_invariant(
+    step: Step,
+    batch: Any,
+    *,
+    partitions: Iterable[Sequence[int]] | None = None,
+    tolerance: float | None = None,
+) -> None:
+    """Fails if what `step` makes of a batch depends on how the batch is cut into micro-batches.
+
+    `step(parts)` gets a list of micro-batches, starts from the same weights each time, and returns
+    a module (its gradients are compared, or its weights where it has none), or tensors. `batch` is
+    a tensor, or a tuple, list or dict of them, cut along their first dimension. `tolerance` is
+    relative to the largest number of each tensor: by default 1e-5, in float64 1e-10.
+
+        def step(parts):
+            model = build()
+            for x, y in parts:
+                (loss_fn(model(x), y) * len(y) / total).backward()
+            return model
+
+        assert_partition_invariant(step, (x, y))
+    """
+    size = _size(batch)
+    whole = _run(step, _cut(batch, [size]))
+    again = _run(step, _cut(batch, [size]))
+    for name in whole:
+        if not _close(again[name], whole[name], tolerance):
+            raise AssertionError(
+                f"{name} differs between two runs on the same batch: let step() build its model "
+                "anew each time, so that only the partition changes"
+            )
+    for sizes in partitions or _partitions(size):
+        _compare(whole, _run(step, _cut(batch, sizes)), sizes, tolerance)
+
+
+def _partitions(size: int) -> list[list[int]]:
+    """In halves, uneven, one by one."""
+    half = size // 2
+    cuts = [[half, size - half], [1, size - 1], [size - 1, 1], [1] * size]
+    return [sizes for sizes in cuts if all(sizes)]
+
+
+def _run(step: Step, parts: Parts) -> dict[str, Tensor]:
+    with torch.random.fork_rng():
+        torch.manual_seed(SEED)
+        result = step(parts)
+    return {name: one.detach().clone() for name, one in _named(result).items()}
+
+
+def _named(result: Result) -> dict[str, Tensor]:
+    if isinstance(result, Mapping):
+        return dict(result)
+    if isinstance(result, nn.Module):
+        parameters = dict(result.named_parameters())
+        held = {name: p.grad for name, p in parameters.items() if p.grad is not None}
+        return held or {name: p.detach() for name, p in parameters.items()}
+    return {f"tensor {place}": one for place, one in enumerate(result)}
+
+
+def _compare(
+    whole: dict[str, Tensor], cut: dict[str, Tensor], sizes: Sequence[int], tolerance: float | None
+) -> None:
+    if whole.keys() != cut.keys():
+        odd = ", ".join(sorted(whole.keys() ^ cut.keys()))
+        raise AssertionError(f"cut into {list(sizes)}, the step does not return the same: {odd}")
+    for name, expected in whole.items():
+        if not _close(cut[name], expected, tolerance):
+            raise AssertionError(
+                f"{name} depends on how the batch is cut: in parts of {list(sizes)} it is off by "
+                f"{_error(cut[name], expected):.2g} of its largest value. Weigh each part by its "
+                "items: window.backward(loss, weight=len(y))"
+            )
+
+
+def _close(found: Tensor, expected: Tensor, tolerance: float | None) -> bool:
+    default = 1e-10 if expected.dtype in (torch.float64, torch.complex128) else 1e-5
+    return _error(found, expected) <= (default if tolerance is None else tolerance)
+
+
+def _error(found: Tensor, expected: Tensor) -> float:
+    largest = float(expected.abs().max())
+    difference = float((found - expected).abs().max())
+    return difference / largest if largest else difference
+
+
+def _size(batch: Any) -> int:
+    match batch:
+        case Tensor():
+            return len(batch)
+        case Mapping():
+            return _size(next(iter(batch.values())))
+        case list() | tuple():
+            return _size(batch[0])
+    raise TypeError(f"a batch is made of tensors, and this is {type(batch).__name__}")
+
+
+def _cut(batch: Any, sizes: Sequence[int]) -> Parts:
+    match batch:
+        case Tensor():
+            return list(torch.split(batch, list(sizes)))
+        case Mapping():
+            columns = {key: _cut(value, sizes) for key, value in batch.items()}
+            return [
+                {key: column[place] for key, column in columns.items()}
+                for place in range(len(sizes))
+            ]
+    return [type(batch)(row) for row in zip(*(_cut(one, sizes) for one in batch), strict=True)]

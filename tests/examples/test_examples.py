@@ -1,0 +1,59 @@
+"""Each example runs in seconds and learns what it says."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from examples import characters, five_lines, gan, half_precision, lbfgs, tbptt
+
+FOLDER = Path(__file__).parents[2] / "examples"
+RUN_HERE = {"five_lines", "characters", "gan", "tbptt", "lbfgs", "half_precision"}
+
+
+def test_every_example_is_run() -> None:
+    assert {path.stem for path in FOLDER.glob("*.py")} == RUN_HERE
+
+
+def test_the_windowed_loop_equals_the_five_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    five_lines.main()
+
+    assert capsys.readouterr().out == "bitwise equal\n"
+
+
+def test_the_five_lines_can_differ() -> None:
+    pairs = zip(
+        five_lines.windowed(1).parameters(), five_lines.windowed(2).parameters(), strict=True
+    )
+    assert not all(torch.equal(one, other) for one, other in pairs)
+
+
+def test_the_transformer_learns_to_read() -> None:
+    losses = characters.main(epochs=2)
+
+    assert losses[-1] < losses[0] - 1
+
+
+def test_the_generator_finds_the_ring() -> None:
+    radius = gan.main()
+
+    assert radius == pytest.approx(2, abs=0.6)
+
+
+def test_the_rnn_learns_to_forecast() -> None:
+    losses = tbptt.main(epochs=5)
+
+    assert losses[-1] < losses[0] / 20
+
+
+def test_lbfgs_fits_the_sine() -> None:
+    losses = lbfgs.main()
+
+    assert losses[-1] < 1e-3
+
+
+def test_half_precision_skips_until_its_scale_fits() -> None:
+    losses, skipped = half_precision.main()
+
+    assert 1 <= skipped <= 8
+    assert losses[-1] < losses[0]
