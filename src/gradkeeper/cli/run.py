@@ -1,0 +1,188 @@
+"""`gradkeeper run script.py`: runs a training script under watch.
+
+The script sees its own argv, `__main__` and working directory, and keeps its own exit code and
+traceback. What was found is written also when it crashes.
+"""
+
+import argparse
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING
+
+from gradkeeper.cli.errors import CliError
+from gradkeeper.cli.output import write_findings
+from gradkeeper.model import Finding, Findings, Tape
+from gradkeeper.report import FORMATS
+
+if TYPE_CHECKING:
+    from gradkeeper.watcher.session import OnFinding, Watch
+
+NAME = "run"
+HELP = "run a script under watch and report what happens to its gradients"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "gradkeeper run [options] (script.py | -m module) [args ...]"
+    parser.add_argument("--format", choices=FORMATS, default="text", help="text by default")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="where to (standard error)")
+    parser.add_argument("--tape", type=Path, metavar="FILE", help="write down every event")
+    parser.add_argument(
+        "--on-finding",
+        choices=("warn", "raise", "record"),
+        help="show findings as they come (warn), raise at the line, or only report at the end",
+    )
+    parser.add_argument("--exit-zero", action="store_true", help="exit 0 whatever is found")
+    parser.add_argument(
+        "-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="run a module"
+    )
+    parser.add_argument("script", nargs=argparse.REMAINDER, help="the script and its arguments")
+
+
+def run(args: argparse.Namespace) -> int:
+    program, arguments = _program(args)
+    with ExitStack() as stack:
+        tape = _open_tape(args, stack)
+        job = _as_module if args.module else _as_script
+        watch = _watch(args, tape, program)
+        code = _watched(watch, lambda: job(program, arguments))
+    shown = _of_all_ranks(watch.findings)
+    if shown is None:
+        return code
+    _write(shown, args, live=watch.on_finding == "warn")
+    if code or args.exit_zero:
+        return code
+    return 1 if shown else 0
+
+
+def _program(args: argparse.Namespace) -> tuple[str, list[str]]:
+    words: list[str] = args.module or args.script
+    if words[:1] == ["--"]:
+        words = words[1:]
+    if not words:
+        raise CliError("name a script to run, or a module with -m")
+    if args.module is None and not Path(words[0]).is_file():
+        raise CliError(f"{words[0]}: no such file")
+    return words[0], words[1:]
+
+
+def _open_tape(args: argparse.Namespace, stack: ExitStack) -> Tape:
+    if args.tape is None:
+        return Tape()
+    rank = int(os.environ.get("RANK", "0"))
+    path = args.tape if rank == 0 else args.tape.with_name(f"{args.tape.name}.rank{rank}")
+    try:
+        stream = stack.enter_context(path.open("w", encoding="utf-8"))
+    except OSError as error:
+        raise CliError(f"{path} cannot be written: {error.strerror}") from None
+    return Tape(stream, keep=False)
+
+
+def _watch(args: argparse.Namespace, tape: Tape, program: str) -> "Watch":
+    try:
+        from gradkeeper.watcher.session import Watch, default_choice
+        from gradkeeper.watching import to_stderr
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise CliError("needs torch: pip install 'gradkeeper[torch]'") from None
+    try:
+        choice: OnFinding = args.on_finding or default_choice()
+    except ValueError as error:
+        raise CliError(str(error)) from None
+    live = args.format == "text" and args.output is None
+    own = () if args.module else (str(Path(program).resolve().parent) + os.sep,)
+    show = to_stderr if live else None
+    return Watch(on_finding=choice, show=show, tape=tape, own=own)
+
+
+def _watched(watch: "Watch", job: Callable[[], None]) -> int:
+    """Runs the job; its exit code."""
+    try:
+        with watch:
+            job()
+    except SystemExit as request:
+        return _exit_code(request.code)
+    except KeyboardInterrupt:
+        _show_traceback()
+        return 130
+    except BaseException:
+        _show_traceback()
+        return 1
+    return 0
+
+
+def _exit_code(code: object) -> int:
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code
+    print(code, file=sys.stderr)
+    return 1
+
+
+def _show_traceback() -> None:
+    """As Python would show it, without the lines of ours that called the script."""
+    kind, error, trace = sys.exc_info()
+    if kind is None or error is None:
+        return
+    sys.stdout.flush()
+    sys.excepthook(kind, error.with_traceback(_users(trace)), _users(trace))
+
+
+def _users(trace: TracebackType | None) -> TracebackType | None:
+    here = {__file__, runpy.__file__, "<frozen runpy>"}
+    first = trace
+    while first is not None and traceback.extract_tb(first, 1)[0].filename in here:
+        first = first.tb_next
+    return first or trace
+
+
+def _as_script(program: str, arguments: list[str]) -> None:
+    path = os.path.abspath(program)
+    sys.argv = [program, *arguments]
+    sys.path[0] = os.path.dirname(path)
+    loader = SourceFileLoader("__main__", path)
+    main = ModuleType("__main__")
+    main.__file__ = program
+    main.__loader__ = loader
+    main.__builtins__ = __builtins__  # type: ignore[attr-defined]
+    sys.modules["__main__"] = main
+    with open(path, "rb") as source:
+        code = compile(source.read(), program, "exec")
+    exec(code, main.__dict__)
+
+
+def _as_module(program: str, arguments: list[str]) -> None:
+    sys.argv = [program, *arguments]
+    sys.path[0] = os.getcwd()
+    runpy.run_module(program, run_name="__main__", alter_sys=True)
+
+
+def _of_all_ranks(findings: list[Finding]) -> list[Finding] | None:
+    """Everybody's findings, on the rank that writes; None on the others."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return findings
+    from gradkeeper.watcher.gather import gather
+
+    everybody = gather(findings)
+    return None if everybody is None else list(Findings(everybody))
+
+
+def _write(findings: Iterable[Finding], args: argparse.Namespace, *, live: bool) -> None:
+    shown = list(findings)
+    if args.output is not None:
+        write_findings(shown, args)
+        return
+    if args.format == "text" and live and shown:
+        from gradkeeper.report.text import summary
+
+        sys.stderr.write(f"gradkeeper: {summary(shown)}")
+        return
+    sys.stderr.write(FORMATS[args.format](shown))

@@ -1,0 +1,199 @@
+"""Cohorts: parameters that have always moved together, each one an account of the books.
+
+A cohort splits when some of its members are credited, cleared or stepped without the rest.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import torch
+
+from gradkeeper.watcher.marks import Mark
+from gradkeeper.watcher.naming import Namer, common_path
+
+# In the steady state so many members are looked at, other ones in each window: what is done to all
+# is seen at once, what is done to some of them within a few windows.
+SAMPLE = 1
+
+
+class Cohort:
+    """One account. `fresh`: backwards wait in it; `spent`: what lies in it was spent before."""
+
+    def __init__(self, name: str, marks: list[Mark], *, trainable: bool = True) -> None:
+        self.name = name
+        self.marks = marks
+        self.trainable = trainable
+        self.owners: set[str] = set()
+        self.fresh = 0
+        self.spent = False
+        self.spenders: set[str] = set()
+        self.losses: list[torch.Tensor] = []
+        """Of what waits, detached: looked at only when it is thrown away."""
+        self.norms: list[torch.Tensor] = []
+        self.habit: str | None = None
+        """What the last write by hand turned out to be."""
+        self.zeroed_unseen = False
+        """It was last zeroed in a way that only its values show."""
+        self.suspect = False
+        """Something of it was thrown away unspent: the weights may be moved by hand."""
+        self.memory: tuple[Mark, torch.Tensor, torch.Tensor | None] | None = None
+        """A weight and its gradient as they were at the backward, of suspects only."""
+        self._turn = 0
+        self._few: list[Mark] | None = None
+
+    def part(self, name: str, marks: list[Mark]) -> "Cohort":
+        part = Cohort(name, marks, trainable=self.trainable)
+        part.owners = set(self.owners)
+        part.fresh, part.spent = self.fresh, self.spent
+        part.spenders = set(self.spenders)
+        part.losses, part.norms = list(self.losses), list(self.norms)
+        part.habit, part.suspect = self.habit, self.suspect
+        part.zeroed_unseen = self.zeroed_unseen
+        return part
+
+    def look(self, *, closely: bool) -> list[Mark]:
+        """The members to look at: all of them, or the few whose turn it is."""
+        if closely:
+            if self._few is not None:
+                self._few = None
+            return self.marks
+        if self._few is None:
+            self.turn()
+        return self._few or self.marks
+
+    def turn(self) -> None:
+        """Other members have their turn. What the rest holds is not known until the next look."""
+        for mark in self._few or self.marks:
+            mark.known = False
+        self._turn = (self._turn + SAMPLE) % len(self.marks)
+        self._few = self.marks[self._turn : self._turn + SAMPLE]
+        for mark in self._few:
+            mark.note()
+
+    def note_vacant(self, *, closely: bool) -> None:
+        """Its gradients are None now, by torch's own doing."""
+        for mark in self.look(closely=closely):
+            mark.grad = None
+
+    def note(self, *, closely: bool) -> None:
+        """What is there now is known."""
+        for mark in self.look(closely=closely):
+            mark.note()
+
+    def let_go(self) -> None:
+        """Its members are not to be looked at any more."""
+        for mark in self.marks:
+            mark.parameter = _gone
+        self.memory = None
+
+    def zeroed(self) -> None:
+        self.fresh = 0
+        self.spent = False
+        self.spenders.clear()
+        self.losses.clear()
+        self.norms.clear()
+        self.memory = None
+
+
+def _gone() -> None:
+    """In the place of a weak reference that is not to be followed."""
+
+
+class Cohorts:
+    """All cohorts of one thread, and the way from a parameter to its own."""
+
+    def __init__(self, names: Namer, path: Callable[[torch.Tensor], str | None]) -> None:
+        self._names = names
+        self._path = path
+        self._of: dict[int, tuple[Mark, Cohort]] = {}
+        self._whole: dict[tuple[int, int, int], list[Cohort]] = {}
+        """Lists of parameters that cover cohorts exactly, by length, first and last."""
+        self.all: dict[str, Cohort] = {}
+        self.version = 0
+        """Changes whenever a cohort comes, goes or splits."""
+        self._list: list[Cohort] = []
+        self._list_version = -1
+
+    def __iter__(self) -> Iterator[Cohort]:
+        return iter(self.everyone())
+
+    def everyone(self) -> list[Cohort]:
+        if self._list_version != self.version:
+            self._list = list(self.all.values())
+            self._list_version = self.version
+        return self._list
+
+    def of(self, parameter: torch.Tensor) -> Cohort | None:
+        found = self._of.get(id(parameter))
+        if found is None or found[0].parameter() is not parameter:
+            return None
+        return found[1]
+
+    def open(self, wish: str, parameters: list[torch.Tensor], *, trainable: bool) -> Cohort:
+        cohort = Cohort(
+            self._names.unique(wish), [Mark(one) for one in parameters], trainable=trainable
+        )
+        self._index(cohort)
+        return cohort
+
+    def _index(self, cohort: Cohort) -> None:
+        self._whole.clear()
+        self.version += 1
+        self.all[cohort.name] = cohort
+        for mark in cohort.marks:
+            parameter = mark.parameter()
+            if parameter is not None:
+                self._of[id(parameter)] = (mark, cohort)
+
+    def touched(self, parameters: Iterable[torch.Tensor]) -> dict[Cohort, list[Mark]]:
+        """The cohorts of these parameters, each with those of its members that are among them."""
+        found: dict[Cohort, list[Mark]] = {}
+        for parameter in parameters:
+            known = self._of.get(id(parameter))
+            if known is not None and known[0].parameter() is parameter:
+                found.setdefault(known[1], []).append(known[0])
+        return found
+
+    def covered(self, parameters: list[torch.Tensor]) -> list[Cohort] | None:
+        """The cohorts of these, if none of them is only partly among them."""
+        if not parameters:
+            return []
+        key = (len(parameters), id(parameters[0]), id(parameters[-1]))
+        known = self._whole.get(key)
+        if known is None:
+            touched = self.touched(parameters)
+            if any(len(marks) != len(cohort.marks) for cohort, marks in touched.items()):
+                return None
+            known = self._whole[key] = list(touched)
+        return known
+
+    def split(self, cohort: Cohort, marks: list[Mark]) -> tuple[Cohort, Cohort]:
+        """Parts `marks` from the rest of a cohort; returns the part and the rest."""
+        chosen = set(map(id, marks))
+        rest_marks = [mark for mark in cohort.marks if id(mark) not in chosen]
+        part = cohort.part(self._name(marks, cohort.name), marks)
+        rest = cohort.part(self._name(rest_marks, cohort.name), rest_marks)
+        del self.all[cohort.name]
+        self._index(part)
+        self._index(rest)
+        return part, rest
+
+    def _name(self, marks: list[Mark], whole: str) -> str:
+        alive = [one for mark in marks if (one := mark.parameter()) is not None]
+        paths = [path for one in alive if (path := self._path(one))]
+        shared = common_path(paths) if len(paths) == len(alive) else ""
+        return self._names.unique(shared or f"{whole.partition(':')[0]}:{len(marks)} of them")
+
+    def drop(self, cohort: Cohort) -> None:
+        self._whole.clear()
+        self.version += 1
+        self._names.release(cohort.name)
+        self.all.pop(cohort.name, None)
+        self._of = {key: known for key, known in self._of.items() if known[1] is not cohort}
+
+    def sweep(self) -> list[Cohort]:
+        """Cohorts whose parameters are all gone."""
+        return [one for one in self if all(mark.parameter() is None for mark in one.marks)]
+
+    def parameters(self, cohort: Cohort) -> list[str]:
+        alive = [one for mark in cohort.marks if (one := mark.parameter()) is not None]
+        return [self._path(one) or f"tensor{tuple(one.shape)}" for one in alive[:4]]

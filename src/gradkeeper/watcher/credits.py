@@ -1,0 +1,215 @@
+"""What a backward credits: told by which gradients changed, not by what the graph promises.
+
+A walk over the whole graph is made for the first backwards of a line, and then ever more rarely:
+it finds parameters that nobody owns, leaves that are no parameters, and how the forward ran.
+"""
+
+import weakref
+from typing import TYPE_CHECKING
+
+import torch
+
+from gradkeeper.model import Site
+from gradkeeper.model import events as ev
+from gradkeeper.watcher import loss as losses
+from gradkeeper.watcher.cohorts import Cohort
+from gradkeeper.watcher.graph import Reach, reach_of
+from gradkeeper.watcher.marks import CLEARED, SAME, Mark, is_sharded
+from gradkeeper.watcher.ranks import unsharded_by_fsdp
+
+if TYPE_CHECKING:
+    from gradkeeper.watcher.keeper import Keeper
+
+MOST_LOSSES = 64
+ALWAYS_WALKED = 3
+OFTEN = 12
+"""A leaf beside an optimizer is an input under attack until it has been seen so often."""
+MOST_REMEMBERED = 65_536
+"""Elements of a weight that is copied, to tell whether it was moved by hand."""
+
+
+Leaves = dict[int, tuple[weakref.ref[torch.Tensor], int]]
+"""Leaves that are neither owned nor parameters, and how many walks in a row found them."""
+
+
+class Line:
+    """What is known of the backwards of one line."""
+
+    __slots__ = ("autocast", "count", "coupled", "leaf", "leaves")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.coupled = False
+        self.autocast: str | None = None
+        self.leaf = False
+        self.leaves: Leaves = {}
+
+    def due(self) -> bool:
+        self.count += 1
+        return self.count <= ALWAYS_WALKED or self.count & (self.count - 1) == 0
+
+
+class Crediting:
+    def __init__(self, keeper: "Keeper") -> None:
+        self._keeper = keeper
+        self._lines: dict[Site, Line] = {}
+        self.depth = 0
+        self.silent = 0
+        self._site: Site | None = None
+        self._facts = losses.UNKNOWN
+        self._items: tuple[int, int] | None = None
+        self._loss: torch.Tensor | None = None
+
+    def begins(self, tensors: list[torch.Tensor], gradient: object) -> None:
+        """Is about to run. One inside another (reentrant checkpointing) belongs to it."""
+        self.depth += 1
+        if self.depth > 1:
+            self._walk(tensors)
+            return
+        keeper = self._keeper
+        keeper.owners.settle()
+        site = self._site = keeper.arrive()
+        if len(tensors) == 1:
+            self._facts = losses.facts_of(tensors[0], gradient)
+            # Only close looks ask for it; in a steady loop the gradients themselves will do.
+            closely = not keeper.journal.steady and tensors[0].dim() == 0
+            self._loss = tensors[0].detach() if closely else None
+        else:
+            self._facts, self._loss = losses.UNKNOWN, None
+        self._items = None
+        if self._facts.counted is not None and not keeper.journal.steady:
+            self._items = losses.items_of(self._facts.counted)
+        line = self._lines.get(site)
+        if line is None:
+            line = self._lines[site] = Line()
+        if line.due() or (line.leaf and not keeper.journal.steady):
+            self._walk(tensors)
+        keeper.hands.notice(keeper.cohorts.everyone(), site, crediting=True)
+
+    def ends(self) -> None:
+        self.depth -= 1
+        if self.depth == 0 and self._site is not None:
+            self._credit(self._keeper.cohorts.everyone(), self._site)
+
+    def fails(self) -> None:
+        """An exception came out of it: what is there is half written."""
+        self.ends()
+        if self.depth == 0:
+            self._keeper.fault(torn=True)
+
+    def inside_backward(self, owner: str) -> None:
+        """A step inside a running backward (a hook) spends what came so far."""
+        if self.depth and self._site is not None:
+            self._credit(self._keeper.owners.cohorts(owner), self._site)
+
+    # Who was credited
+
+    def _credit(self, cohorts: list[Cohort], site: Site) -> None:
+        closely = not self._keeper.journal.steady
+        credited: list[Cohort] = []
+        for cohort in cohorts:
+            looked = cohort.look(closely=closely)
+            changed = [mark for mark in looked if _credited(mark)]
+            if not changed:
+                continue
+            if len(changed) < len(looked):
+                cohort = self._part(cohort, site)
+            cohort.note(closely=closely)
+            credited.append(cohort)
+        if credited:
+            self._post(credited, site)
+
+    def _part(self, cohort: Cohort, site: Site) -> Cohort:
+        """Some members of it were credited: they go their own way from now on."""
+        changed = [mark for mark in cohort.marks if not mark.known or _credited(mark)]
+        return self._keeper.split(cohort, changed, site)
+
+    def _post(self, credited: list[Cohort], site: Site) -> None:
+        keeper, facts, line = self._keeper, self._facts, self._lines[site]
+        for cohort in credited:
+            if not cohort.trainable and cohort.owners:
+                cohort.trainable = True
+                keeper.describe(cohort, site)
+        late = {}
+        if self._items is not None:
+            late = {"items": self._items[0], "ignored": self._items[1]}
+        names = tuple([cohort.name for cohort in credited])
+        key = (
+            ev.Backward, site, names, facts.multiplier, facts.reduction, None, None,
+            line.leaf, facts.scaler, line.autocast, line.coupled,
+            keeper.synced(credited), keeper.running[0] if keeper.running else None,
+        )  # fmt: skip
+        keeper.journal.enter(key, late)
+        for cohort in credited:
+            cohort.fresh += 1
+            if self._loss is not None and len(cohort.losses) < MOST_LOSSES:
+                cohort.losses.append(self._loss)
+            if not keeper.journal.steady and (cohort.suspect or not cohort.owners):
+                cohort.memory = _remember(cohort)
+
+    # What the graph reaches
+
+    def _walk(self, tensors: list[torch.Tensor]) -> None:
+        reach = reach_of(tensors)
+        site = self._site
+        if site is None:
+            return
+        line = self._lines.setdefault(site, Line())
+        line.coupled = line.coupled or reach.coupled
+        line.autocast = reach.autocast or line.autocast
+        self._open_unknown(reach, line, site)
+
+    def _open_unknown(self, reach: Reach, line: Line, site: Site) -> None:
+        keeper = self._keeper
+        keeper.owners.adopt_for(reach.leaves)
+        unknown = [one for one in reach.leaves if keeper.cohorts.of(one) is None]
+        if unknown:
+            hidden = unsharded_by_fsdp()
+            unknown = [one for one in unknown if id(one) not in hidden]
+        unknown = [one for one in unknown if not keeper.owners.is_elsewhere(one)]
+        parameters: list[torch.Tensor] = [
+            one for one in unknown if isinstance(one, torch.nn.Parameter)
+        ]
+        others = [one for one in unknown if not isinstance(one, torch.nn.Parameter)]
+        line.leaf = bool(others)
+        # An input is another tensor each time; one that comes back is trained by hand.
+        often = OFTEN if keeper.owners.all_names() else 2
+        line.leaves = {id(one): _seen_again(line.leaves, one) for one in others}
+        kept = [one for one in others if line.leaves[id(one)][1] >= often]
+        if parameters:
+            keeper.owners.open_orphans(parameters, site)
+        for one in kept:
+            cohort = keeper.cohorts.open(f"tensor{tuple(one.shape)}", [one], trainable=False)
+            keeper.describe(cohort, site)
+
+
+def _seen_again(leaves: Leaves, leaf: torch.Tensor) -> tuple[weakref.ref[torch.Tensor], int]:
+    known = leaves.get(id(leaf))
+    if known is not None and known[0]() is leaf:
+        return known[0], known[1] + 1
+    return weakref.ref(leaf), 1
+
+
+def _credited(mark: Mark) -> bool:
+    verdict = mark.verdict()
+    if verdict != SAME:
+        return verdict != CLEARED
+    parameter = mark.parameter()
+    return parameter is not None and is_sharded(parameter) and mark.grad_now() is not None
+
+
+def _remember(cohort: Cohort) -> tuple[Mark, torch.Tensor, torch.Tensor | None] | None:
+    alive = [(mark, mark.parameter()) for mark in cohort.marks]
+    small = [
+        (parameter.numel(), place)
+        for place, (_, parameter) in enumerate(alive)
+        if parameter is not None and 0 < parameter.numel() <= MOST_REMEMBERED
+    ]
+    if not small:
+        return None
+    mark, parameter = alive[min(small)[1]]
+    if parameter is None:
+        return None
+    grad = mark.grad_now()
+    kept = None if grad is None or grad.is_sparse else grad.detach().clone()
+    return mark, parameter.detach().clone(), kept

@@ -1,0 +1,66 @@
+"""Batches that loaders hand out, and where their epochs begin and end.
+
+Frameworks fetch ahead: accelerate and Lightning ask for the next batch before they hand out the
+one before it. Such a batch is held back until the next fetch, and the epoch's end with it.
+"""
+
+import weakref
+from collections.abc import Callable
+
+from gradkeeper.model import Site
+
+
+class Feed:
+    def __init__(self, post: Callable[[str, Site, str], None]) -> None:
+        """`post` takes "batch", "begin" or "end", a site, and the loader's name."""
+        self._post = post
+        self._open: dict[str, weakref.ref[object]] = {}
+        self._ahead: set[str] = set()
+        self._ending: tuple[str, Site] | None = None
+
+    @property
+    def live(self) -> bool:
+        """A loader is in the middle of an epoch, so a loop's own rounds tell nothing."""
+        if self._ending is not None:
+            return True
+        if not self._open:
+            return False
+        return any(reference() is not None for reference in self._open.values())
+
+    def fetched(self, source: str, iterator: object, site: Site, *, ahead: bool) -> None:
+        known = self._open.get(source)
+        if known is None or known() is not iterator:
+            self._finish()
+            self._open = {
+                name: one
+                for name, one in self._open.items()
+                if one() is not None and name != source
+            }
+            self._open[source] = weakref.ref(iterator)
+            self._ahead.discard(source)
+            self._post("begin", site, source)
+            self._post("batch", site, source)
+            return
+        if ahead and source not in self._ahead:
+            # The second fetch of a prefetcher: the first batch is not even handed out yet.
+            self._ahead.add(source)
+            return
+        self._post("batch", site, source)
+
+    def exhausted(self, source: str, site: Site) -> None:
+        if source not in self._open:
+            return
+        del self._open[source]
+        if source in self._ahead:
+            self._ahead.discard(source)
+            self._post("batch", site, source)
+            self._ending = (source, site)
+            return
+        self._post("end", site, source)
+
+    def _finish(self) -> None:
+        """The last batch of a prefetched epoch has been used."""
+        if self._ending is not None:
+            source, site = self._ending
+            self._ending = None
+            self._post("end", site, source)

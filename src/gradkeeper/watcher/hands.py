@@ -1,0 +1,144 @@
+"""What was done by hand since the event before: gradients assigned, changed or cleared without
+torch's own functions, weights moved, gradients read.
+
+Told at the next event, so the line named is the one that noticed it.
+"""
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from gradkeeper.model import Site
+from gradkeeper.model import events as ev
+from gradkeeper.watcher.cohorts import Cohort
+from gradkeeper.watcher.marks import CLEARED, REPLACED, SAME, WRITTEN, Mark, all_zero
+
+if TYPE_CHECKING:
+    from gradkeeper.watcher.keeper import Keeper
+
+# A hand-made step follows the gradient this closely, or it is something else (momentum, noise).
+COLLINEAR = 1e-3
+
+
+class Hands:
+    def __init__(self, keeper: "Keeper") -> None:
+        self._keeper = keeper
+        self._read: dict[Cohort, Site] = {}
+
+    def notice(self, cohorts: list[Cohort], site: Site, *, crediting: bool = False) -> None:
+        """Posts what happened to these; `crediting`: a backward is about to add to them."""
+        closely = not self._keeper.journal.steady
+        for cohort in cohorts:
+            looked = cohort.look(closely=closely)
+            if cohort.fresh and self._has_moved(cohort, looked):
+                self._moved(cohort, site)
+            for mark in looked:
+                if mark.verdict() is not SAME:
+                    break
+            else:
+                if crediting and cohort.spent and not cohort.fresh:
+                    self._look_at(cohort, site)
+                continue
+            self._settle(cohort, site)
+        if self._read:
+            self._post_reads(cohorts)
+
+    def _settle(self, cohort: Cohort, site: Site) -> None:
+        """Each kind of change is one event; members that differ part from the rest."""
+        by_verdict: dict[str, list[Mark]] = {}
+        for mark in cohort.marks:
+            by_verdict.setdefault(mark.verdict() if mark.known else "", []).append(mark)
+        unknown = by_verdict.pop("", [])
+        if unknown:
+            # Not looked at of late: they go with the others.
+            by_verdict[max(by_verdict, key=lambda one: len(by_verdict[one]))] += unknown
+        for verdict, marks in by_verdict.items():
+            if verdict == SAME:
+                continue
+            part = self._keeper.split(cohort, marks, site)
+            self._change(part, verdict, site)
+            part.note(closely=True)
+            if part is not cohort:
+                rest = next((m for m in cohort.marks if m not in marks), None)
+                parameter = rest.parameter() if rest else None
+                found = self._keeper.cohorts.of(parameter) if parameter is not None else None
+                cohort = found or cohort
+
+    def _change(self, cohort: Cohort, verdict: str, site: Site) -> None:
+        keeper = self._keeper
+        if verdict == CLEARED:
+            keeper.cleared([cohort], site, to_none=True)
+            return
+        if not keeper.journal.steady or cohort.habit is None:
+            cohort.habit = "zero" if all_zero(cohort.marks) else "change"
+        if cohort.habit == "zero":
+            keeper.cleared([cohort], site, to_none=False)
+        elif verdict == WRITTEN:
+            keeper.post(ev.Adjust, site, (cohort.name,), True)
+        elif verdict == REPLACED:
+            self._assigned(cohort, site)
+
+    def _assigned(self, cohort: Cohort, site: Site) -> None:
+        keeper = self._keeper
+        if keeper.stored.holds_grads_of(cohort.marks):
+            keeper.post(ev.Restore, site, (cohort.name,), True, True)
+        else:
+            keeper.post(ev.Assign, site, (cohort.name,))
+        cohort.zeroed()
+        cohort.fresh = 1
+
+    def _look_at(self, cohort: Cohort, site: Site) -> None:
+        """Spent, and about to be credited again: zeroed through `.data`, or not at all?"""
+        if not self._keeper.journal.steady:
+            cohort.zeroed_unseen = all_zero(cohort.marks)
+        if cohort.zeroed_unseen:
+            self._keeper.cleared([cohort], site, to_none=False)
+
+    # Weights moved by hand
+
+    def _has_moved(self, cohort: Cohort, looked: list[Mark]) -> bool:
+        for mark in looked:
+            if mark.moved():
+                return True
+        if cohort.memory is None:
+            return False
+        mark, weight, _ = cohort.memory
+        now = mark.parameter()
+        return now is not None and now.shape == weight.shape and not torch.equal(now, weight)
+
+    def _moved(self, cohort: Cohort, site: Site) -> None:
+        along = self._along_gradient(cohort)
+        self._keeper.post(ev.Move, site, (cohort.name,), along)
+        if along:
+            cohort.fresh = 0
+            cohort.spent = True
+        cohort.memory = None
+        for mark in cohort.marks:
+            mark.note_weight()
+
+    def _along_gradient(self, cohort: Cohort) -> bool:
+        if cohort.memory is None or cohort.owners:
+            return False
+        mark, weight, grad = cohort.memory
+        now = mark.parameter()
+        if now is None or grad is None or now.shape != weight.shape:
+            return False
+        with torch.no_grad():
+            move, slope = (weight - now).flatten().double(), grad.flatten().double()
+            length = float(slope @ slope)
+            factor = float(move @ slope) / length if length else 0.0
+            off = float((move - factor * slope).norm())
+            return factor > 0 and off <= COLLINEAR * float(move.norm())
+
+    # Gradients read for themselves
+
+    def read(self, parameter: torch.Tensor, site: Site) -> None:
+        cohort = self._keeper.cohorts.of(parameter)
+        if cohort is not None and cohort.fresh:
+            self._read[cohort] = site
+
+    def _post_reads(self, cohorts: list[Cohort]) -> None:
+        for cohort in cohorts:
+            site = self._read.pop(cohort, None)
+            if site is not None and cohort.fresh and cohort.name in self._keeper.cohorts.all:
+                self._keeper.post(ev.Read, site, (cohort.name,))

@@ -1,0 +1,167 @@
+"""Where events go: to the auditor and the tape, unless they only repeat what came before.
+
+An event is first a key: its kind, site and fields in a tuple. When the same keys have come round
+often enough, a further round costs one comparison each, and is counted instead of posted. What
+breaks the round is posted after what was held back, so the books never miss anything.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import Any, Protocol
+
+from gradkeeper.model import Auditor, Event, Finding, Tape
+from gradkeeper.model import events as ev
+
+Key = tuple[Any, ...]
+"""An event's class, its site, then the values of its fields in order."""
+
+FIELDS = {
+    kind: tuple(one.name for one in fields(kind) if one.name not in ("site", "rank"))
+    for kind in ev.KINDS.values()
+}
+TURNS = (ev.Step, ev.Batch)
+"""Where a round may end."""
+
+ROUNDS = 12
+"""So many equal rounds make a pattern; more than any rule waits for."""
+LONGEST = 512
+MOST_KEPT = 50_000
+"""Events of a tape in memory; the older half goes when it is full."""
+
+
+class Switch(Protocol):
+    """Something dear that is needed only while no pattern is known."""
+
+    def place(self) -> None: ...
+
+    def remove(self) -> None: ...
+
+
+class Journal:
+    def __init__(
+        self,
+        auditor: Auditor,
+        tape: Tape,
+        report: Callable[[Finding], None],
+        *,
+        rank: int | None = None,
+        reads: Switch | None = None,
+    ) -> None:
+        self._auditor = auditor
+        self._tape = tape
+        self._report = report
+        self._rank = rank
+        self._reads = reads
+        self._keys: list[Key] = []
+        self._findings: list[tuple[Finding, ...]] = []
+        self._steady_from = 0
+        """Rounds may reach back to here; before it, something was thrown away."""
+        self._pattern: list[Key] = []
+        self._told: list[Finding] = []
+        self._place = 0
+        self._times = 0
+        self.muted = False
+        self.steady = False
+        """A pattern is known; an attribute, for it is asked for all the time."""
+
+    def enter(self, key: Key, late: Mapping[str, Any] | None = None) -> None:
+        """Takes an event. `late` are fields too dear, or too varied, to be compared."""
+        if self._pattern:
+            if key == self._pattern[self._place]:
+                self._place += 1
+                if self._place == len(self._pattern):
+                    self._place = 0
+                    self._times += 1
+                return
+            self.flush()
+        if not self.muted:
+            self._post(key, late or {})
+
+    def flush(self) -> None:
+        """Posts what was counted or held back."""
+        if not self._pattern:
+            return
+        if self._reads is not None:
+            self._reads.place()
+        pattern, place, times = self._pattern, self._place, self._times
+        self._pattern = []
+        self.steady = False
+        self._keys.clear()
+        self._findings.clear()
+        self._steady_from = 0
+        if times:
+            self._repeat(pattern, times)
+        for key in pattern[:place]:
+            self._post(key, {})
+
+    def _repeat(self, pattern: list[Key], times: int) -> None:
+        again = ev.Again(
+            site=pattern[-1][1],
+            rank=self._rank,
+            length=len(pattern),
+            times=times,
+            optimizers=tuple(key[2] for key in pattern if key[0] is ev.Step),
+            lines=tuple(key[1] for key in pattern if key[0] is ev.Backward),
+        )
+        self._write(again)
+        list(self._auditor.post(again))
+        for finding in self._told:
+            last = None if finding.last_step is None else finding.last_step + times
+            self._report(replace(finding, count=times, last_step=last))
+
+    def _post(self, key: Key, late: Mapping[str, Any]) -> None:
+        event = self._event(key, late)
+        self._write(event)
+        found = tuple(self._auditor.post(event))
+        self._keys.append(key)
+        self._findings.append(found)
+        for finding in found:
+            self._report(finding)
+        if key[0] in TURNS:
+            self._look_for_pattern()
+
+    def _event(self, key: Key, late: Mapping[str, Any]) -> Event:
+        kind = key[0]
+        values = dict(zip(FIELDS[kind], key[2:], strict=False))
+        event: Event = kind(site=key[1], rank=self._rank, **{**values, **late})
+        return event
+
+    def _write(self, event: Event) -> None:
+        self._tape.record(event)
+        if len(self._tape.events) > MOST_KEPT:
+            del self._tape.events[: MOST_KEPT // 2]
+
+    def unsettle(self) -> None:
+        """What just came depends on values, not only on the order of calls: no pattern over it."""
+        self._steady_from = len(self._keys)
+
+    def _look_for_pattern(self) -> None:
+        keys = self._keys
+        last = keys[-1]
+        end = len(keys) - 1
+        for length in range(1, LONGEST):
+            if end - length * ROUNDS < self._steady_from:
+                break
+            if keys[end - length] is not last and keys[end - length] != last:
+                continue
+            if self._repeats(length):
+                self._pattern = keys[-length:]
+                self.steady = True
+                self._told = [one for found in self._findings[-length:] for one in found]
+                self._place = self._times = 0
+                if self._reads is not None:
+                    self._reads.remove()
+                return
+        if len(keys) > 2 * LONGEST * ROUNDS:
+            del keys[: LONGEST * ROUNDS]
+            del self._findings[: LONGEST * ROUNDS]
+            self._steady_from = max(0, self._steady_from - LONGEST * ROUNDS)
+
+    def _repeats(self, length: int) -> bool:
+        keys = self._keys
+        whole = keys[-length * ROUNDS :]
+        if whole[:-length] != whole[length:]:
+            return False
+        # What the rules said must have come round as well.
+        told = [[(one.rule, one.site) for one in found] for found in self._findings[-2 * length :]]
+        return told[:length] == told[length:]

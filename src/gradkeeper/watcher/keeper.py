@@ -1,0 +1,380 @@
+"""One thread's watcher: turns what torch does into events, in the order of the books.
+
+The taps call it; it holds no rule and patches nothing. Before each event it notices what was done
+by hand since the last one (hands.py), and whether a loop went round.
+"""
+
+import inspect
+import math
+import os
+import sys
+import threading
+from types import FrameType
+from typing import Any
+
+import torch
+
+from gradkeeper.model import Site
+from gradkeeper.model import events as ev
+from gradkeeper.watcher import loss as losses
+from gradkeeper.watcher.claims import Claims
+from gradkeeper.watcher.cohorts import Cohort, Cohorts
+from gradkeeper.watcher.credits import Crediting
+from gradkeeper.watcher.feed import Feed
+from gradkeeper.watcher.hands import Hands
+from gradkeeper.watcher.journal import Journal
+from gradkeeper.watcher.marks import all_finite, grads_of
+from gradkeeper.watcher.naming import ModuleMap, Namer
+from gradkeeper.watcher.owners import Owners
+from gradkeeper.watcher.ranks import Ranks
+from gradkeeper.watcher.rounds import UNTOLD, Rounds
+from gradkeeper.watcher.sites import NOWHERE, Sites
+from gradkeeper.watcher.stored import Stored
+
+MOST_NORMS = 8
+OPTIMIZERS = inspect.getfile(torch.optim.Optimizer)
+OURS_AND_TORCHS = (os.path.dirname(__file__), os.path.dirname(torch.__file__))
+
+
+class Keeper:
+    def __init__(
+        self,
+        journal: Journal,
+        sites: Sites,
+        claims: Claims,
+        only: tuple[torch.optim.Optimizer, ...] = (),
+    ) -> None:
+        self.thread = threading.current_thread()
+        self._claims = claims
+        self.journal = journal
+        self.sites = sites
+        self.names = Namer(sites)
+        self.modules = ModuleMap()
+        self.cohorts = Cohorts(Namer(sites), self.modules.path)
+        self.rounds = Rounds(sites)
+        self.feed = Feed(self._fed)
+        self.owners = Owners(self, only)
+        self.crediting = Crediting(self)
+        self.hands = Hands(self)
+        self.stored = Stored(self)
+        self.ranks = Ranks()
+        self.running: list[str] = []
+        """Optimizers whose step is under way, outermost first."""
+        self._taken = False
+        self._last: Site | None = None
+        self.scaling: str | None = None
+        """The scaler through which the running step was called."""
+
+    def claim(self, parameters: list[torch.Tensor]) -> None:
+        """Before these are looked at for the first time."""
+        if not self._claims.claim(parameters, self):
+            self.mute()
+
+    def mute(self) -> None:
+        """Another thread trains the same parameters: nothing is looked at or told any more."""
+        self.journal.muted = True
+        for cohort in self.cohorts.everyone():
+            cohort.let_go()
+
+    # What every event begins with
+
+    def arrive(self, *, step: bool = False) -> Site:
+        """The user's line; a loop's round is posted first if one has passed."""
+        frame = self.sites.frame()
+        if frame is None:
+            return NOWHERE
+        site = self._last = self.sites.of(frame)
+        if self.running:
+            del self.running[_steps_under_way() :]
+        if self.running or self.feed.live:
+            return site
+        known, passed = self.rounds.quick(frame) if self.journal.steady else UNTOLD
+        if not known:
+            passed = self.rounds.next(step=step)
+        if passed is not None:
+            if passed.new_epoch:
+                self.post(ev.EpochBegin, site, passed.source)
+            self.post(ev.Batch, site, passed.source)
+        return site
+
+    def post(self, *key: Any) -> None:
+        self.journal.enter(key)
+
+    def split(self, cohort: Cohort, part: list[Any], site: Site) -> Cohort:
+        """Parts some members from a cohort, in the books too; returns their new cohort."""
+        if len(part) == len(cohort.marks):
+            return cohort
+        taken, rest = self.cohorts.split(cohort, part)
+        self.journal.flush()
+        self.post(ev.Split, site, cohort.name, (taken.name, rest.name))
+        self.describe(taken, site)
+        self.describe(rest, site)
+        self.owners.renamed(cohort.name, (taken.name, rest.name))
+        return taken
+
+    def describe(self, cohort: Cohort, site: Site) -> None:
+        parameters = tuple(self.cohorts.parameters(cohort))
+        self.post(ev.Open, site, cohort.name, parameters, len(cohort.marks), cohort.trainable)
+
+    def _fed(self, kind: str, site: Site, source: str) -> None:
+        kinds = {"batch": ev.Batch, "begin": ev.EpochBegin, "end": ev.EpochEnd}
+        self.post(kinds[kind], site, source)
+
+    # Steps
+
+    def step_begins(self, optimizer: torch.optim.Optimizer, *, closure: bool) -> None:
+        name = self.owners.adopt(optimizer)
+        if name is None:
+            return
+        if self.running:
+            del self.running[_steps_under_way() - 1 :]
+        if not self.running and not closure:
+            self._step(optimizer, name)
+        self.running.append(name)
+
+    def step_ends(self, optimizer: torch.optim.Optimizer, *, closure: bool) -> None:
+        name = self.owners.name_of(optimizer)
+        if name is None or name not in self.running:
+            return
+        while self.running.pop() != name:
+            pass
+        if self.running:
+            return
+        if closure:
+            self._step(optimizer, name)
+        for cohort in self.owners.cohorts(name):
+            if self.journal.steady:
+                cohort.turn()
+            else:
+                cohort.note(closely=True)
+
+    def _step(self, optimizer: torch.optim.Optimizer, name: str) -> None:
+        self.crediting.inside_backward(name)
+        site = self.arrive(step=True)
+        self.hands.notice(self.owners.cohorts(name), site)
+        mine = self.owners.cohorts(name)
+        self._taken = True
+        taken = not _refused(optimizer)
+        finite = self._finite(mine) if taken else None
+        self.post(ev.Step, site, name, taken, self.scaling, finite)
+        if not taken:
+            return
+        for cohort in mine:
+            if cohort.fresh or cohort.spent:
+                cohort.fresh = 0
+                cohort.spent = True
+                cohort.spenders.add(name)
+                cohort.losses.clear()
+                cohort.norms.clear()
+                cohort.memory = None
+
+    def scaler_step_begins(self, scaler: object, optimizer: torch.optim.Optimizer) -> None:
+        site = self.arrive(step=True)
+        self.scaling = self.owners.scaler_name(scaler, site)
+        self._taken = False
+        self.owners.adopt(optimizer)
+        name = self.owners.name_of(optimizer)
+        if name is not None:
+            self.hands.notice(self.owners.cohorts(name), site)
+
+    def scaler_step_ends(self, optimizer: torch.optim.Optimizer) -> None:
+        name = self.owners.name_of(optimizer)
+        if name is not None and not self._taken:
+            self.post(ev.Step, self.arrive(step=True), name, False, self.scaling, None)
+        self.scaling = None
+
+    def _finite(self, mine: list[Cohort]) -> bool | None:
+        """False if a norm that is at hand on the host says so; None otherwise."""
+        norms = [norm for cohort in mine if cohort.norms for norm in cohort.norms]
+        for norm in norms:
+            if norm.device.type == "cpu" and not math.isfinite(norm.item()):
+                return False
+        return None
+
+    # Zeroing
+
+    def zero(self, parameters: list[torch.Tensor], *, to_none: bool) -> None:
+        """Is about to zero these."""
+        site = self.arrive()
+        touched = self.cohorts.covered(parameters) or list(self.cohorts.touched(parameters))
+        self.hands.notice(touched, site)
+        whole = self.cohorts.covered(parameters)
+        if whole is None:
+            whole = self._parted(parameters, site)
+        self.cleared(whole, site, to_none=to_none)
+
+    def zero_owned(self, optimizer: torch.optim.Optimizer, *, to_none: bool) -> None:
+        """Is about to zero what an optimizer owns."""
+        name = self.owners.name_of(optimizer) or self.owners.adopt(optimizer)
+        if name is None:
+            return
+        site = self.arrive()
+        mine = self.owners.cohorts(name)
+        if not self.journal.steady or any(one.fresh for one in mine):
+            self.hands.notice(mine, site)
+            mine = self.owners.cohorts(name)
+        self.cleared(mine, site, to_none=to_none)
+
+    def zeroed_owned(self, optimizer: torch.optim.Optimizer, *, to_none: bool) -> None:
+        name = self.owners.name_of(optimizer)
+        closely = not self.journal.steady
+        for cohort in self.owners.cohorts(name) if name else ():
+            if to_none:
+                cohort.note_vacant(closely=closely)
+            else:
+                cohort.note(closely=closely)
+
+    def _parted(self, parameters: list[torch.Tensor], site: Site) -> list[Cohort]:
+        """The cohorts of these parameters, cut to size where there is something to clear."""
+        found: list[Cohort] = []
+        for cohort, marks in self.cohorts.touched(parameters).items():
+            if len(marks) == len(cohort.marks):
+                found.append(cohort)
+            elif cohort.fresh or cohort.spent:
+                found.append(self.split(cohort, marks, site))
+        return found
+
+    def cleared(self, cohorts: list[Cohort], site: Site, *, to_none: bool) -> None:
+        if not cohorts:
+            return
+        names = tuple([cohort.name for cohort in cohorts])
+        within = self.running[0] if self.running else None
+        late = None
+        if not self.journal.steady:
+            late = {"waived": any(self._unfit(one) for one in cohorts)}
+        self.journal.enter((ev.Zero, site, names, to_none, True, False, within), late)
+        for cohort in cohorts:
+            if cohort.fresh and not cohort.spent:
+                cohort.suspect = True
+            cohort.zeroed()
+
+    def zeroed(self, parameters: list[torch.Tensor]) -> None:
+        """Has zeroed these: what is there now is known."""
+        closely = not self.journal.steady
+        for cohort in self.cohorts.covered(parameters) or self.cohorts.touched(parameters):
+            cohort.note(closely=closely)
+
+    def _unfit(self, cohort: Cohort) -> bool:
+        if not cohort.fresh or cohort.spent:
+            return False
+        self.journal.unsettle()
+        return not all_finite([*cohort.losses, *cohort.norms, *grads_of(cohort.marks)])
+
+    # Clipping and scaling
+
+    def clip(self, parameters: list[torch.Tensor], bound: float | None, norm: object) -> None:
+        site = self.arrive()
+        touched = self.cohorts.covered(parameters) or list(self.cohorts.touched(parameters))
+        names = tuple([cohort.name for cohort in touched])
+        if names:
+            self.post(ev.Clip, site, names, bound, False)
+        for cohort in touched:
+            cohort.note(closely=not self.journal.steady)
+            if cohort.fresh and isinstance(norm, torch.Tensor):
+                cohort.norms[MOST_NORMS - 1 :] = [norm.detach()]
+
+    def noted(self, optimizer: torch.optim.Optimizer) -> None:
+        """Its gradients were changed by something that is part of a larger event."""
+        name = self.owners.name_of(optimizer)
+        for cohort in self.owners.cohorts(name) if name else ():
+            cohort.note(closely=not self.journal.steady)
+
+    def exhausted(self, use: str) -> None:
+        self.post(ev.Exhaust, self.arrive(), use)
+
+    def scaled(self, output: torch.Tensor, scaler: object) -> None:
+        name = self.owners.scaler_name(scaler, self.sites.here())
+        node: Any = output.grad_fn
+        if node is not None:
+            node.metadata[losses.SCALED_BY] = name
+        self.post(ev.Scale, self.arrive(), name)
+
+    def unscaled(self, optimizer: torch.optim.Optimizer, scaler: object) -> None:
+        name = self.owners.adopt(optimizer)
+        if name is None:
+            return
+        site = self.arrive()
+        self.post(ev.Unscale, site, self.owners.scaler_name(scaler, site), name)
+        for cohort in self.owners.cohorts(name):
+            cohort.note(closely=not self.journal.steady)
+
+    def updated(self, scaler: object) -> None:
+        site = self.arrive()
+        self.post(ev.Update, site, self.owners.scaler_name(scaler, site))
+
+    # Loaders, schedulers, faults, ranks, the end
+
+    def fetched(self, iterator: Any, number: int | None) -> None:
+        """A loader handed out a batch, or (None) has none left."""
+        frame = self.sites.frame()
+        site = self.sites.of(frame) if frame else self.sites.here()
+        source = self.owners.loader_name(iterator, site)
+        if number is None:
+            self.feed.exhausted(source, site)
+        else:
+            self.feed.fetched(source, iterator, site, ahead=self._fetched_ahead())
+
+    def _fetched_ahead(self) -> bool:
+        """The fetch comes from a framework, which may hold the batch back."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename.startswith(OURS_AND_TORCHS):
+            frame = frame.f_back
+        return frame is not None and not self.sites.is_user(frame.f_code)
+
+    def synced(self, cohorts: list[Cohort]) -> bool | None:
+        return self.ranks.synced(cohorts) if self.ranks.several else None
+
+    def ticked(self, scheduler: object, optimizer: torch.optim.Optimizer, *, metric: bool) -> None:
+        owner = self.owners.adopt(optimizer)
+        if owner is not None:
+            site = self.arrive()
+            name = self.owners.scheduler_name(scheduler, site)
+            self.post(ev.Tick, site, name, owner, metric)
+
+    def fault(self, *, torn: bool) -> None:
+        site = self.sites.here()
+        waiting = tuple(one.name for one in self.cohorts if one.fresh)
+        if waiting:
+            self.post(ev.Fault, site, waiting, torn)
+
+    def close(self) -> None:
+        site = self._last or self.sites.here()
+        self.journal.flush()
+        self.owners.bury(site)
+        if self.thread is threading.current_thread() or not self.thread.is_alive():
+            self.hands.notice(self.cohorts.everyone(), site)
+        self.post(ev.Close, site)
+
+    # DistributedDataParallel
+
+    def ddp_begins(self, wrapper: Any) -> list[Cohort]:
+        """Its forward runs; returns what it may put into buckets, where that is not settled yet."""
+        if not self.ranks.forward(wrapper):
+            return []
+        inside = list(self.cohorts.touched(wrapper.module.parameters()))
+        self.hands.notice(inside, self.sites.here())
+        return inside
+
+    def ddp_ends(self, inside: list[Cohort]) -> None:
+        for cohort in inside:
+            cohort.note(closely=True)
+
+
+def _steps_under_way() -> int:
+    """How many steps are on the stack: one that raised has told us of its beginning only."""
+    count = 0
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "wrapper" and code.co_filename == OPTIMIZERS:
+            count += 1
+        frame = frame.f_back
+    return count
+
+
+def _refused(optimizer: torch.optim.Optimizer) -> bool:
+    """A fused optimizer that a scaler calls decides by found_inf itself. Read on the host only."""
+    found = getattr(optimizer, "found_inf", None)
+    if not isinstance(found, torch.Tensor) or found.device.type != "cpu":
+        return False
+    return bool(found.item())

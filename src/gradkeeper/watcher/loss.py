@@ -1,0 +1,165 @@
+"""How a loss was made, as far as a few steps down its graph tell: reduction and multiplier.
+
+Reads the names of nodes, and numbers that came from Python; of tensors only such as lie on the
+host. What it does not know it leaves None.
+"""
+
+from typing import Any, Literal, NamedTuple
+
+import torch
+
+Reduction = Literal["mean", "sum"]
+
+MOST_HOPS = 16
+SCALED_BY = "gradkeeper.scaler"
+"""Under this key of a node's metadata lies the name of the scaler that made it."""
+
+LOSSES = frozenset(
+    {
+        "NllLossBackward0",
+        "NllLoss2DBackward0",
+        "MseLossBackward0",
+        "L1LossBackward0",
+        "SmoothL1LossBackward0",
+        "HuberLossBackward0",
+        "BinaryCrossEntropyBackward0",
+        "BinaryCrossEntropyWithLogitsBackward0",
+        "KlDivBackward0",
+        "SoftMarginLossBackward0",
+        "MultiMarginLossBackward0",
+        "MultilabelMarginLossBackward0",
+    }
+)
+COUNTED = frozenset({"NllLossBackward0", "NllLoss2DBackward0"})
+TRANSPARENT = frozenset(
+    {
+        "NegBackward0",
+        "ToCopyBackward0",
+        "CloneBackward0",
+        "AliasBackward0",
+        "ViewBackward0",
+        "UnsafeViewBackward0",
+        "SqueezeBackward0",
+        "SqueezeBackward1",
+        "UnsqueezeBackward0",
+        "ReshapeAliasBackward0",
+    }
+)
+REDUCTIONS: dict[int, Reduction] = {1: "mean", 2: "sum"}
+
+
+class LossFacts(NamedTuple):
+    multiplier: float | None = None
+    reduction: Reduction | None = None
+    scaler: str | None = None
+    counted: Any = None
+    """The node that counted the items, for `items_of`."""
+
+
+UNKNOWN = LossFacts()
+PLAIN_MEAN = LossFacts(1.0, "mean")
+
+
+def facts_of(loss: torch.Tensor, gradient: object = None) -> LossFacts:
+    """What can be told of `loss.backward(gradient)`."""
+    node = loss.grad_fn
+    if node is None or loss.dim() != 0:
+        return UNKNOWN
+    if gradient is None and type(node).__name__ == "MeanBackward0":
+        return PLAIN_MEAN
+    outer = 1.0 if gradient is None else _number(gradient)
+    return _follow(node, outer, MOST_HOPS)
+
+
+def _follow(node: Any, multiplier: float | None, hops: int) -> LossFacts:
+    scaler = None
+    counted = None
+    reduction: Reduction | None = None
+    while node is not None and hops > 0:
+        hops -= 1
+        kind = type(node).__name__
+        if kind in LOSSES:
+            reduction = REDUCTIONS.get(node._saved_reduction)
+            counted = node if kind in COUNTED else None
+            break
+        if kind in ("MeanBackward0", "MeanBackward1"):
+            reduction = "mean"
+            break
+        if kind in ("SumBackward0", "SumBackward1"):
+            reduction = "sum"
+            break
+        if kind in ("DivBackward0", "MulBackward0"):
+            mark = node.metadata.get(SCALED_BY)
+            if mark is not None:
+                scaler = mark
+            else:
+                multiplier = _times(multiplier, _factor(node, kind))
+            node = _operand(node)
+        elif kind == "AddBackward0":
+            return _sum_of(node, multiplier, scaler, hops)
+        elif kind in TRANSPARENT:
+            node = node.next_functions[0][0]
+        else:
+            multiplier = None
+            break
+    # A sum's multiplier is the user's way of counting items; it tells nothing of a window.
+    known = None if multiplier is None or reduction != "mean" else abs(multiplier)
+    return LossFacts(known, reduction, scaler, counted)
+
+
+def _sum_of(node: Any, multiplier: float | None, scaler: str | None, hops: int) -> LossFacts:
+    """Of several terms: a mean if all are; the weight of the heaviest."""
+    terms = [
+        _follow(branch, multiplier, hops // 2)
+        for branch, _ in node.next_functions
+        if branch is not None
+    ]
+    if not terms:
+        return LossFacts(scaler=scaler)
+    scaler = scaler or next((term.scaler for term in terms if term.scaler), None)
+    if any(term.reduction != "mean" or term.multiplier is None for term in terms):
+        return LossFacts(scaler=scaler)
+    heaviest = max(term.multiplier or 0.0 for term in terms)
+    counted = terms[0].counted if len(terms) == 1 else None
+    return LossFacts(heaviest, "mean", scaler, counted)
+
+
+def _times(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one * other
+
+
+def _operand(node: Any) -> Any:
+    branches = [branch for branch, _ in node.next_functions if branch is not None]
+    return branches[0] if len(branches) == 1 else None
+
+
+def _factor(node: Any, kind: str) -> float | None:
+    if len([1 for branch, _ in node.next_functions if branch is not None]) != 1:
+        return None
+    try:
+        if kind == "DivBackward0":
+            other = _number(node._saved_other)
+            return None if not other else 1.0 / other
+        number = _number(node._saved_other)
+        return number if number is not None else _number(node._saved_self)
+    except RuntimeError:  # freed already
+        return None
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, (int, float)):
+        return float(value)
+    if isinstance(value, torch.Tensor) and value.dim() == 0 and value.device.type == "cpu":
+        return float(value)
+    return None
+
+
+def items_of(node: Any) -> tuple[int, int] | None:
+    """Items that counted and items that ignore_index removed. Reads a value: the cold path only."""
+    try:
+        if node is None or node._saved_reduction != 1 or node._saved_weight is not None:
+            return None
+        counted = int(node._saved_total_weight)
+        return counted, int(node._saved_target.numel()) - counted
+    except (RuntimeError, AttributeError):
+        return None

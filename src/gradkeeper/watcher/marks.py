@@ -1,0 +1,108 @@
+"""What a gradient looked like when it was last seen, without keeping it alive.
+
+A weak reference tells objects apart (addresses are reused), the version counter tells whether one
+was written to. Neither sees a write through `.data`: that takes a look at values.
+"""
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+# Past a property that may lie on torch.nn.Parameter (reads.py).
+_descriptor: Any = torch.Tensor.grad
+_grad: Callable[[torch.Tensor], torch.Tensor | None] = _descriptor.__get__
+
+SAME, CLEARED, WRITTEN, REPLACED = "same", "cleared", "written", "replaced"
+
+
+class Mark:
+    """One parameter, its gradient and both versions as last seen."""
+
+    __slots__ = ("__weakref__", "grad", "known", "parameter", "version", "weight_version")
+
+    def __init__(self, parameter: torch.Tensor) -> None:
+        self.parameter: Callable[[], torch.Tensor | None] = weakref.ref(parameter)
+        self.grad: weakref.ref[torch.Tensor] | None = None
+        self.version = 0
+        self.weight_version = 0
+        self.known = False
+        self.note()
+
+    def note(self) -> None:
+        """Takes what is there now as seen."""
+        parameter = self.parameter()
+        if parameter is None:
+            return
+        grad = _grad(parameter)
+        self.known = True
+        self.weight_version = parameter._version
+        if grad is None:
+            self.grad = None
+        else:
+            self.grad = weakref.ref(grad)
+            self.version = grad._version
+
+    def verdict(self) -> str:
+        """What has happened to the gradient since it was last seen."""
+        parameter = self.parameter()
+        if parameter is None or not self.known:
+            return SAME
+        grad = _grad(parameter)
+        if grad is None:
+            return SAME if self.grad is None else CLEARED
+        if self.grad is None or self.grad() is not grad:
+            return REPLACED
+        return SAME if grad._version == self.version else WRITTEN
+
+    def grad_now(self) -> torch.Tensor | None:
+        parameter = self.parameter()
+        return None if parameter is None else _grad(parameter)
+
+    def note_weight(self) -> None:
+        parameter = self.parameter()
+        if parameter is not None:
+            self.weight_version = parameter._version
+
+    def moved(self) -> bool:
+        parameter = self.parameter()
+        return parameter is not None and self.known and parameter._version != self.weight_version
+
+
+def is_sharded(tensor: object) -> bool:
+    """A DTensor: its version does not move when FSDP2 accumulates into it."""
+    return hasattr(tensor, "_local_tensor")
+
+
+def grads_of(marks: list[Mark]) -> list[torch.Tensor]:
+    grads = [mark.grad_now() for mark in marks]
+    return [grad for grad in grads if grad is not None]
+
+
+def _local(tensor: Any) -> torch.Tensor:
+    local: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
+    return local
+
+
+def all_zero(marks: list[Mark]) -> bool:
+    """Whether these gradients hold nothing but zeros. Reads values: the cold path only."""
+    grads = grads_of(marks)
+    with torch.no_grad():
+        return bool(grads) and not any(_nonzero(_local(grad)) for grad in grads)
+
+
+def _nonzero(grad: torch.Tensor) -> bool:
+    if grad.is_sparse:
+        return grad._nnz() > 0 and bool(grad._values().any())
+    return bool(grad.any())
+
+
+def all_finite(tensors: list[torch.Tensor]) -> bool:
+    """Whether these hold neither NaN nor inf. Reads values: the cold path only."""
+    with torch.no_grad():
+        return all(bool(_values(_local(one)).isfinite().all()) for one in tensors)
+
+
+def _values(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor._values() if tensor.is_sparse else tensor

@@ -1,0 +1,137 @@
+"""Names that the user would recognise: variables from the source, parameters from their modules."""
+
+import gc
+import linecache
+import re
+import time
+from typing import Any
+
+import torch
+
+from gradkeeper.model import Site
+from gradkeeper.watcher.sites import Sites
+
+TARGET = re.compile(r"(?:^|;)\s*([A-Za-z_][\w.]*(?:\[[^\]=]*\])?)\s*(?::[^=;]+)?=\s*$")
+RECEIVER = re.compile(r"^([A-Za-z_][\w.]*(?:\[[^\]]*\])?)\.\w+\(")
+ARGUMENT = re.compile(r"\(\s*([A-Za-z_][\w.]*(?:\[[^\]]*\])?)\s*[,)]")
+
+# Looking through all objects takes tens of milliseconds: never more of the run than this share.
+SHARE = 0.01
+
+
+class Namer:
+    """Gives each object one name, and no name twice while it lasts."""
+
+    def __init__(self, sites: Sites) -> None:
+        self._sites = sites
+        self._taken: set[str] = set()
+
+    def unique(self, wish: str) -> str:
+        name, count = wish, 1
+        while name in self._taken:
+            count += 1
+            name = f"{wish}#{count}"
+        self._taken.add(name)
+        return name
+
+    def release(self, name: str) -> None:
+        self._taken.discard(name)
+
+    def target(self, site: Site) -> str | None:
+        """`opt` of a line such as `opt = Adam(...)`."""
+        line = linecache.getline(site.file, site.line)
+        return _first(TARGET, line.encode()[: site.column - 1].decode(errors="replace"))
+
+    def receiver(self, site: Site) -> str | None:
+        """`opt` of an expression such as `opt.step()`."""
+        return _first(RECEIVER, self._sites.text(site))
+
+    def argument(self, site: Site) -> str | None:
+        """`opt` of an expression such as `scaler.step(opt)`."""
+        return _first(ARGUMENT, self._sites.text(site))
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str | None:
+    found = pattern.search(text)
+    return found.group(1) if found else None
+
+
+class ModuleMap:
+    """Which module holds a parameter, and under what path. Found by looking through all objects."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._spent = 0.0
+        self._paths: dict[int, str] = {}
+        self._training: dict[int, bool] = {}
+        self._embedding: set[int] = set()
+        self._roots: dict[int, str] = {}
+        self._main: dict[str, Any] = {}
+
+    def learn(self, parameters: list[torch.Tensor], variables: dict[str, Any]) -> None:
+        """Looks again if one of these is not known yet, unless that has cost too much already."""
+        self._main = variables
+        if all(id(one) in self._paths for one in parameters):
+            return
+        began = time.monotonic()
+        if self._spent > SHARE * (began - self._started) and self._spent > 0.2:
+            return
+        self._look()
+        self._spent += time.monotonic() - began
+
+    def _look(self) -> None:
+        for table in (self._paths, self._training, self._roots):
+            table.clear()
+        self._embedding.clear()
+        # By type, not isinstance: that may run code of lazy proxies.
+        modules = [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]
+        children = {id(child) for one in modules for child in _children(one)}
+        names = {id(value): name for name, value in self._main.items() if not name.startswith("_")}
+        for root in modules:
+            if id(root) not in children:
+                self._walk(root, names.get(id(root), type(root).__name__))
+
+    def _walk(self, root: torch.nn.Module, name: str) -> None:
+        waiting = [(name, root)]
+        seen: set[int] = set()
+        while waiting:
+            path, module = waiting.pop()
+            if id(module) in seen:
+                continue
+            seen.add(id(module))
+            for own, parameter in (vars(module).get("_parameters") or {}).items():
+                if parameter is not None and id(parameter) not in self._paths:
+                    self._paths[id(parameter)] = f"{path}.{own}"
+                    self._training[id(parameter)] = module.training
+                    self._roots[id(parameter)] = name
+                    if isinstance(module, torch.nn.Embedding):
+                        self._embedding.add(id(parameter))
+            for own, child in (vars(module).get("_modules") or {}).items():
+                if child is not None:
+                    waiting.append((f"{path}.{own}", child))
+
+    def path(self, parameter: torch.Tensor) -> str | None:
+        return self._paths.get(id(parameter))
+
+    def is_fixed(self, parameter: torch.Tensor) -> bool:
+        """Its module was put into eval mode, so nobody means to train it."""
+        return not self._training.get(id(parameter), True)
+
+    def is_weight(self, parameter: torch.Tensor) -> bool:
+        """A module's parameter other than an embedding: a network is being trained."""
+        return id(parameter) in self._paths and id(parameter) not in self._embedding
+
+
+def _children(module: torch.nn.Module) -> list[torch.nn.Module]:
+    return [one for one in (vars(module).get("_modules") or {}).values() if one is not None]
+
+
+def common_path(paths: list[str]) -> str:
+    """The longest module path that all of these share."""
+    parts = [path.split(".") for path in paths]
+    shared: list[str] = []
+    for level in zip(*parts, strict=False):
+        if len(set(level)) != 1:
+            break
+        shared.append(level[0])
+    return ".".join(shared)

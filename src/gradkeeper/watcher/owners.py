@@ -1,0 +1,273 @@
+"""Who owns what: optimizers as they are built and used, the parameters nobody owns, and names."""
+
+import gc
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gradkeeper.model import Site
+from gradkeeper.model import events as ev
+from gradkeeper.watcher.cohorts import Cohort
+
+if TYPE_CHECKING:
+    from gradkeeper.watcher.keeper import Keeper
+
+Optimizer = torch.optim.Optimizer
+NO_OPTIMIZER = ("loss", "torch.autograd", "model")
+NAMELESS_FOR = 2
+"""So many backwards an optimizer without a variable waits for its first use."""
+SWEEP_AT = 256
+"""With so many accounts, those whose parameters are gone are let go."""
+
+
+class Owner:
+    """An optimizer in the books."""
+
+    def __init__(self, name: str, accounts: list[str]) -> None:
+        self.name = name
+        self.accounts = accounts
+        self.signature: object = None
+        self.cohorts: list[Cohort] = []
+        self.version = -1
+
+
+class Owners:
+    def __init__(self, keeper: "Keeper", only: tuple[Optimizer, ...]) -> None:
+        self._keeper = keeper
+        self._only = weakref.WeakSet(only) if only else None
+        self._owners: weakref.WeakKeyDictionary[Any, Owner] = weakref.WeakKeyDictionary()
+        self._by_id: dict[int, tuple[weakref.ref[Any], Owner]] = {}
+        """The same, quicker."""
+        self._built: list[tuple[weakref.ref[Any], Site, int]] = []
+        self._candidates: list[weakref.ref[Any]] = []
+        self._names: dict[str, Owner] = {}
+        self._dead: list[str] = []
+        self._others: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        """Names of scalers and schedulers."""
+        self._loaders: dict[int, tuple[weakref.ref[Any], str]] = {}
+        self._ignored: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    # Optimizers
+
+    def find(self) -> None:
+        """Those that were built before the watch began; they join when a gradient reaches them."""
+        for one in gc.get_objects():
+            if issubclass(type(one), Optimizer):
+                self._candidates.append(weakref.ref(one))
+
+    def built(self, optimizer: Optimizer, site: Site) -> None:
+        self._built.append((weakref.ref(optimizer), site, 0))
+
+    def settle(self) -> None:
+        """Adopts what was built since, then buries what has gone: in this order, so that an
+        optimizer which takes another one's place is seen to do so."""
+        if self._built:
+            built, self._built = self._built, []
+            for reference, site, age in built:
+                optimizer = reference()
+                if optimizer is None or not hasattr(optimizer, "param_groups"):
+                    continue
+                if age < NAMELESS_FOR and self._keeper.names.target(site) is None:
+                    # Its first use will show what the user calls it.
+                    self._built.append((reference, site, age + 1))
+                else:
+                    self.adopt(optimizer, site)
+        if self._dead:
+            self.bury(self._keeper.sites.here())
+        if len(self._keeper.cohorts.all) > SWEEP_AT:
+            for cohort in self._keeper.cohorts.sweep():
+                self._keeper.cohorts.drop(cohort)
+
+    def name_of(self, optimizer: Optimizer) -> str | None:
+        optimizer = _inner(optimizer)
+        known = self._by_id.get(id(optimizer))
+        if known is None or known[0]() is not optimizer:
+            return None
+        return known[1].name
+
+    def adopt(self, optimizer: Optimizer, site: Site | None = None) -> str | None:
+        """The name of an optimizer, which is entered in the books if it is new or has grown."""
+        optimizer = _inner(optimizer)
+        signature = _signature(optimizer)
+        known = self._by_id.get(id(optimizer))
+        if known is not None and known[0]() is optimizer and known[1].signature == signature:
+            return known[1].name
+        if self._only is not None and optimizer not in self._only:
+            self._ignored.add(optimizer)
+            return None
+        return self._enter(optimizer, self._owners.get(optimizer), site, signature)
+
+    def _enter(
+        self, optimizer: Optimizer, owner: Owner | None, site: Site | None, signature: object
+    ) -> str:
+        keeper = self._keeper
+        pending = [entry for entry in self._built if entry[0]() is optimizer]
+        self._built = [entry for entry in self._built if entry[0]() is not optimizer]
+        built = site or (pending[0][1] if pending else None)
+        here = built or keeper.sites.here()
+        if owner is None:
+            owner = Owner(self._name(optimizer, built), [])
+            self._owners[optimizer] = owner
+            self._by_id[id(optimizer)] = (weakref.ref(optimizer), owner)
+            self._names[owner.name] = owner
+            weakref.finalize(optimizer, self._dead.append, owner.name).atexit = False
+        owner.signature = signature
+        cohorts = self._claim(_parameters(optimizer), owner.name, here)
+        owner.accounts = list(dict.fromkeys([*owner.accounts, *(one.name for one in cohorts)]))
+        owner.version = -1
+        for cohort in cohorts:
+            cohort.owners.add(owner.name)
+        names = tuple(one.name for one in cohorts)
+        keeper.post(ev.Adopt, here, owner.name, names, _is_stateful(optimizer))
+        return owner.name
+
+    def _name(self, optimizer: Optimizer, built: Site | None) -> str:
+        """What the user calls it: where it was built, or where it is used."""
+        names, here = self._keeper.names, self._keeper.sites.here()
+        wish = names.target(built) if built else None
+        if wish is None:
+            wish = names.argument(here) if self._keeper.scaling else names.receiver(here)
+            wish = None if wish in NO_OPTIMIZER else wish
+        return names.unique(wish or type(optimizer).__name__)
+
+    def _claim(self, parameters: list[torch.Tensor], owner: str, site: Site) -> list[Cohort]:
+        keeper = self._keeper
+        frame = keeper.sites.frame()
+        keeper.modules.learn(parameters, frame.f_globals if frame else {})
+        found = [
+            keeper.split(cohort, marks, site)
+            for cohort, marks in keeper.cohorts.touched(parameters).items()
+        ]
+        unknown = [one for one in parameters if keeper.cohorts.of(one) is None]
+        keeper.claim(unknown)
+        for trains in (True, False):
+            group = [one for one in unknown if one.requires_grad is trains]
+            if group:
+                wish = owner if trains else f"{owner} (frozen)"
+                cohort = keeper.cohorts.open(wish, group, trainable=trains)
+                keeper.describe(cohort, site)
+                found.append(cohort)
+        return found
+
+    def adopt_for(self, leaves: list[torch.Tensor]) -> None:
+        """Enters optimizers from before the watch that own one of these."""
+        if not self._candidates:
+            return
+        reached = set(map(id, leaves))
+        waiting = []
+        for reference in self._candidates:
+            optimizer = reference()
+            if optimizer is None or optimizer in self._owners:
+                continue
+            if any(id(one) in reached for one in _parameters(optimizer)):
+                self.adopt(optimizer)
+            else:
+                waiting.append(reference)
+        self._candidates = waiting
+
+    def cohorts(self, name: str) -> list[Cohort]:
+        known, owner = self._keeper.cohorts.all, self._names[name]
+        if owner.version != self._keeper.cohorts.version:
+            owner.version = self._keeper.cohorts.version
+            owner.cohorts = [known[account] for account in owner.accounts if account in known]
+        return owner.cohorts
+
+    def renamed(self, old: str, new: tuple[str, ...]) -> None:
+        for owner in self._names.values():
+            if old in owner.accounts:
+                place = owner.accounts.index(old)
+                owner.accounts[place : place + 1] = list(new)
+                owner.version = -1
+
+    def bury(self, site: Site) -> None:
+        """Closes the books of optimizers that have gone."""
+        keeper = self._keeper
+        dead, self._dead[:] = list(self._dead), []
+        for name in dead:
+            keeper.journal.flush()
+            keeper.post(ev.Close, site, (name,))
+            for cohort in self.cohorts(name):
+                cohort.owners.discard(name)
+                if not cohort.owners:
+                    keeper.cohorts.drop(cohort)
+            del self._names[name]
+            keeper.names.release(name)
+
+    # Parameters that nobody owns
+
+    def is_elsewhere(self, parameter: torch.Tensor) -> bool:
+        """Owned by an optimizer that is not watched."""
+        return any(id(one) == id(parameter) for own in self._ignored for one in _parameters(own))
+
+    def open_orphans(self, parameters: list[torch.Tensor], site: Site) -> None:
+        keeper = self._keeper
+        frame = keeper.sites.frame()
+        keeper.modules.learn(parameters, frame.f_globals if frame else {})
+        keeper.claim(parameters)
+        groups: dict[tuple[str, bool], list[torch.Tensor]] = {}
+        trains = self._trains_network()
+        for one in parameters:
+            path = keeper.modules.path(one) or "parameter"
+            trainable = trains and not keeper.modules.is_fixed(one)
+            groups.setdefault((path.split(".")[0], trainable), []).append(one)
+        for (root, trainable), group in groups.items():
+            cohort = keeper.cohorts.open(root, group, trainable=trainable)
+            keeper.describe(cohort, site)
+
+    def _trains_network(self) -> bool:
+        """False where only inputs or embeddings are optimized, through a network that is fixed."""
+        owned = [one for own in self._owners for one in _parameters(own)]
+        return not owned or any(self._keeper.modules.is_weight(one) for one in owned)
+
+    # Scalers and schedulers
+
+    def scaler_name(self, scaler: object, site: Site) -> str:
+        return self._other(scaler, site, "scaler")
+
+    def scheduler_name(self, scheduler: object, site: Site) -> str:
+        return self._other(scheduler, site, "scheduler")
+
+    def loader_name(self, iterator: Any, site: Site) -> str:
+        """By its data, which all its iterators share; a name of a variable is not to be had."""
+        data = getattr(iterator, "_index_sampler", iterator)
+        name = self._loaders.get(id(data))
+        if name is None or name[0]() is not data:
+            made = self._keeper.names.unique(f"the loader at line {site.line}")
+            name = self._loaders[id(data)] = (weakref.ref(data), made)
+        return name[1]
+
+    def all_names(self) -> tuple[str, ...]:
+        return tuple(self._names)
+
+    def _other(self, thing: object, site: Site, fallback: str) -> str:
+        name = self._others.get(thing)
+        if name is None:
+            names = self._keeper.names
+            name = self._others[thing] = names.unique(names.receiver(site) or fallback)
+        return name
+
+
+def _parameters(optimizer: Optimizer) -> list[torch.Tensor]:
+    return [one for group in optimizer.param_groups for one in group["params"]]
+
+
+def _inner(optimizer: Optimizer) -> Optimizer:
+    """The optimizer itself, where a framework has wrapped it (accelerate, Lightning)."""
+    held = optimizer.__dict__
+    inner = held.get("optimizer") or held.get("_optimizer")
+    return inner if isinstance(inner, Optimizer) else optimizer
+
+
+def _signature(optimizer: Optimizer) -> object:
+    if len(optimizer.param_groups) == 1:
+        group = optimizer.param_groups[0]["params"]
+        return len(group), id(group[0]) if group else 0
+    groups = [group["params"] for group in optimizer.param_groups]
+    return [(len(group), id(group[0]) if group else 0) for group in groups]
+
+
+def _is_stateful(optimizer: Optimizer) -> bool:
+    if type(optimizer) is not torch.optim.SGD:
+        return True
+    return any(group.get("momentum") for group in optimizer.param_groups)

@@ -1,0 +1,302 @@
+"""Rounds of loops that read no loader: the lines of one frame run backwards.
+
+Loops are read from bytecode. A round counts as a batch if the loop also holds a step: where an
+inner loop makes several losses and the step comes after it, they may be tasks or time steps of
+one batch, and nobody can tell.
+"""
+
+import dis
+import inspect
+import sys
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Any
+
+from gradkeeper.watcher.sites import Sites
+
+STORES = ("STORE_NAME", "STORE_GLOBAL", "STORE_FAST", "STORE_DEREF")
+MOST_TARGETS = 4
+MOST_USUAL = 256
+DEPTH = 3
+"""How many calls deep a mention of `step` is looked for."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop in bytecode, from its first to its last offset, and the variables it sets."""
+
+    start: int
+    end: int
+    line: int
+    targets: tuple[str, ...] = ()
+    steps: bool = False
+
+    def holds(self, offset: int) -> bool:
+        return self.start <= offset <= self.end
+
+
+@dataclass(frozen=True)
+class Round:
+    source: str
+    new_epoch: bool
+
+
+UNTOLD: tuple[bool, None] = (False, None)
+Place = tuple[int, CodeType, int]
+"""A frame's address, its code, and the offset of the instruction that runs."""
+
+
+class Rounds:
+    """Tells when a loop has gone round since the event before."""
+
+    def __init__(self, sites: Sites) -> None:
+        self._sites = sites
+        self._places: list[Place] = []
+        self._loops: dict[int, tuple[CodeType, list[Loop]]] = {}
+        self._stepping: set[tuple[int, int]] = set()
+        """Loops that were seen to hold a step, by code and start."""
+        self._epochs: dict[str, object] = {}
+        self._usual: dict[tuple[int, int, int], tuple[object, Round | None]] = {}
+        """What passes between two places of one frame, where that never varies; with its token."""
+
+    def next(self, *, step: bool = False) -> Round | None:
+        """To be asked at each event; None unless a loop began or went round since the last one."""
+        frames = self._user_frames()
+        places = [(id(frame), frame.f_code, frame.f_lasti) for frame in frames]
+        before, self._places = self._places, places
+        if step:
+            self._note_step(frames)
+        level = _level(before, places)
+        if level is None:
+            return self._entered(frames, before, places)
+        for depth in range(level, -1, -1):
+            loop = self._innermost(frames[depth], places[depth][2], before[depth][2])
+            if loop is None:
+                continue
+            if not self._is_stepping(frames, depth, loop):
+                return None
+            entered = self._entered(frames, before, places)
+            if entered is not None:
+                return entered
+            passed = self._round(frames[depth], loop)
+            if depth == len(frames) - 1 and not self._outer(frames[depth], loop):
+                self._learn(frames[depth], before, Round(passed.source, new_epoch=False))
+            return passed
+        return None
+
+    def _entered(
+        self, frames: list[FrameType], before: list[Place], places: list[Place]
+    ) -> Round | None:
+        """A loop that steps has begun: the event before lay outside of it."""
+        for depth in range(len(frames) - 1, -1, -1):
+            loop = self._around(frames, depth)
+            if loop is None:
+                continue
+            was = before[depth] if depth < len(before) else None
+            inside = was is not None and was[1] is places[depth][1] and loop.holds(was[2])
+            if inside and was is not None and was[0] == places[depth][0]:
+                break
+            return self._round(frames[depth], loop, begins=True)
+        if len(before) == len(places) and before[-1][2] < places[-1][2]:
+            self._learn(frames[-1], before, None)
+        return None
+
+    def _around(self, frames: list[FrameType], depth: int) -> Loop | None:
+        """The innermost loop of a frame that steps, around where it is."""
+        frame = frames[depth]
+        around = [one for one in self._loops_of(frame.f_code) if one.holds(frame.f_lasti)]
+        around = [one for one in around if self._is_stepping(frames, depth, one)]
+        return min(around, key=lambda loop: loop.end - loop.start, default=None)
+
+    def _learn(self, frame: FrameType, before: list[Place], passed: Round | None) -> None:
+        if len(self._usual) >= MOST_USUAL:
+            self._usual.clear()
+        self._usual[id(frame), frame.f_lasti, before[-1][2]] = (frame.f_trace, passed)
+
+    def quick(self, frame: FrameType) -> tuple[bool, Round | None]:
+        """As `next`, where the innermost frame alone tells; the first value says if it does."""
+        if not self._places:
+            return UNTOLD
+        address, code, before = self._places[-1]
+        if frame.f_code is not code or id(frame) != address:
+            return UNTOLD
+        now = frame.f_lasti
+        known = self._usual.get((address, now, before))
+        if known is None or frame.f_trace is not known[0]:
+            return UNTOLD
+        self._places[-1] = (address, code, now)
+        return True, known[1]
+
+    def _user_frames(self) -> list[FrameType]:
+        frames: list[FrameType] = []
+        frame: FrameType | None = sys._getframe(2)
+        known, is_user = self._sites.known, self._sites.is_user
+        while frame is not None:
+            code = frame.f_code
+            mine = known.get(code.co_filename)
+            if mine or (mine is None and is_user(code)):
+                frames.append(frame)
+            frame = frame.f_back
+        frames.reverse()
+        return frames
+
+    def _innermost(self, frame: FrameType, one: int, other: int) -> Loop | None:
+        """The innermost loop of a frame around both places."""
+        loops = self._loops_of(frame.f_code)
+        around = [loop for loop in loops if loop.holds(one) and loop.holds(other)]
+        return min(around, key=lambda loop: loop.end - loop.start, default=None)
+
+    def _is_stepping(self, frames: list[FrameType], depth: int, loop: Loop) -> bool:
+        code = frames[depth].f_code
+        if loop.steps or (id(code), loop.start) in self._stepping:
+            return True
+        inner = [frame.f_code for frame in frames[depth + 1 :]]
+        found = any("step" in one.co_names for one in inner) or _mentions_step(
+            code, frames[depth].f_globals, DEPTH, within=loop
+        )
+        if found:
+            self._stepping.add((id(code), loop.start))
+        return found
+
+    def _note_step(self, frames: list[FrameType]) -> None:
+        for frame in frames:
+            for loop in self._loops_of(frame.f_code):
+                if loop.holds(frame.f_lasti):
+                    self._stepping.add((id(frame.f_code), loop.start))
+
+    def _loops_of(self, code: CodeType) -> list[Loop]:
+        known = self._loops.get(id(code))
+        if known is None:
+            known = self._loops[id(code)] = (code, find_loops(code))
+        return known[1]
+
+    def _round(self, frame: FrameType, loop: Loop, *, begins: bool = False) -> Round:
+        source = f"the loop at line {loop.line} of {frame.f_code.co_name}"
+        outer = self._outer(frame, loop)
+        now = (_token(frame), tuple(_values(frame, one.targets) for one in outer))
+        known = source in self._epochs
+        before = self._epochs.get(source)
+        self._epochs[source] = now
+        return Round(source, new_epoch=known and (begins or before != now))
+
+    def _outer(self, frame: FrameType, loop: Loop) -> list[Loop]:
+        return [
+            one
+            for one in self._loops_of(frame.f_code)
+            if one.start <= loop.start and loop.end <= one.end and one is not loop
+        ]
+
+
+def _level(before: list[Place], now: list[Place]) -> int | None:
+    """The outermost frame whose lines ran backwards; None if all went on."""
+    for level, (old, new) in enumerate(zip(before, now, strict=False)):
+        if old[1] is not new[1]:
+            return None
+        if old[2] < new[2]:
+            return None
+        if old[2] > new[2]:
+            return level
+        if old[0] != new[0]:
+            # Another call of the same function: the frame that called it went round.
+            return level
+    if len(before) == len(now) and now:
+        return len(now) - 1
+    return None
+
+
+def find_loops(code: CodeType) -> list[Loop]:
+    instructions = list(dis.get_instructions(code))
+    line = code.co_firstlineno
+    lines: dict[int, int] = {}
+    for one in instructions:
+        line = one.starts_line or line
+        lines[one.offset] = line
+    ends: dict[int, int] = {}
+    for one in instructions:
+        if "JUMP_BACKWARD" in one.opname or "POP_JUMP_BACKWARD" in one.opname:
+            start = int(one.argval)
+            ends[start] = max(ends.get(start, 0), one.offset)
+    by_offset = {one.offset: place for place, one in enumerate(instructions)}
+    return [
+        Loop(start, end, lines[start], _targets(instructions[by_offset[start] :]))
+        for start, end in ends.items()
+    ]
+
+
+def _targets(instructions: list[dis.Instruction]) -> tuple[str, ...]:
+    """The variables that a `for` sets: the stores right behind FOR_ITER."""
+    if not instructions or instructions[0].opname != "FOR_ITER":
+        return ()
+    names: list[str] = []
+    for one in instructions[1 : 4 + 2 * MOST_TARGETS]:
+        if one.opname in STORES:
+            names.append(str(one.argval))
+        elif one.opname not in ("UNPACK_SEQUENCE", "CACHE"):
+            break
+    return tuple(names[:MOST_TARGETS])
+
+
+def _mentions_step(
+    code: CodeType, names: dict[str, Any], depth: int, within: Loop | None = None
+) -> bool:
+    called: list[str] = []
+    for one in dis.get_instructions(code):
+        if within is not None and not within.holds(one.offset):
+            continue
+        if one.opname in ("LOAD_METHOD", "LOAD_ATTR", "LOAD_GLOBAL", "LOAD_NAME"):
+            if one.argval == "step":
+                return True
+            called.append(str(one.argval))
+    if depth == 0:
+        return False
+    return any(
+        _mentions_step(function, names, depth - 1)
+        for name in dict.fromkeys(called)
+        for function in _functions(names, name)
+        if function is not code
+    )
+
+
+def _functions(names: dict[str, Any], name: str) -> list[CodeType]:
+    """The code that a name may stand for: a function of the module, or a method of its classes."""
+    found = [vars(one).get(name) for one in list(names.values()) if type(one) is type]
+    found.append(names.get(name))
+    codes = (getattr(one, "__code__", None) for one in found)
+    return [code for code in codes if isinstance(code, CodeType)]
+
+
+class _Token:
+    """Left on a frame to know it again; callable, as a trace function must be."""
+
+    def __call__(self, *_: object) -> "_Token":
+        return self
+
+
+def _token(frame: FrameType) -> object:
+    """Something that is the same for one frame, and another for the next call of its function."""
+    if frame.f_code.co_name == "<module>":
+        return None
+    if frame.f_trace is None and sys.gettrace() is None:
+        # Addresses of frames are reused at once; without a tracer this attribute is free.
+        frame.f_trace = _Token()
+    return frame.f_trace if isinstance(frame.f_trace, _Token) else None
+
+
+def _values(frame: FrameType, names: tuple[str, ...]) -> tuple[object, ...]:
+    if not names:
+        return ()
+    if not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        return tuple(_plain(frame.f_locals.get(name)) for name in names)
+    # Python 3.11 hands out one dict per call and fills it: it would keep the user's tensors alive,
+    # and if the user holds it (`locals()`), it would change under their hands.
+    if sys.gettrace() or sys.getprofile() or "locals" in frame.f_code.co_names:
+        return ()
+    held = frame.f_locals
+    found = tuple(_plain(held.get(name)) for name in names)
+    if sys.version_info < (3, 13):
+        held.clear()
+    return found
+
+
+def _plain(value: object) -> object:
+    return value if type(value) in (int, str, float) else id(value)

@@ -1,0 +1,135 @@
+"""`with watch(...)`: the taps in place, keepers for the threads, and what they found."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Literal
+
+import torch
+
+from gradkeeper.model import Auditor, Finding, Findings, Severity, Tape
+from gradkeeper.rules import ALL
+from gradkeeper.watcher.claims import Claims
+from gradkeeper.watcher.finding_error import FindingError
+from gradkeeper.watcher.journal import Journal
+from gradkeeper.watcher.keeper import Keeper
+from gradkeeper.watcher.patches import Undoing
+from gradkeeper.watcher.sites import Sites
+from gradkeeper.watcher.taps import tap
+from gradkeeper.watcher.taps.call import Calls
+from gradkeeper.watcher.taps.reads import Reads
+
+OnFinding = Literal["warn", "raise", "record"]
+CHOICES: tuple[OnFinding, ...] = ("warn", "raise", "record")
+Show = Callable[[Finding], None]
+
+_ignored = threading.local()
+
+
+@contextmanager
+def ignore(*codes: str) -> Iterator[None]:
+    """What these rules find inside the block is neither shown nor counted."""
+    before: frozenset[str] = getattr(_ignored, "codes", frozenset())
+    _ignored.codes = before | set(codes)
+    try:
+        yield
+    finally:
+        _ignored.codes = before
+
+
+def default_choice() -> OnFinding:
+    """What GRADKEEPER says, for launchers that cannot pass an option."""
+    asked = os.environ.get("GRADKEEPER", "warn")
+    for choice in CHOICES:
+        if asked == choice:
+            return choice
+    raise ValueError(f"GRADKEEPER must be one of {', '.join(CHOICES)}, not {asked!r}")
+
+
+class Watch:
+    """A running watch. `show` is called once for each new error or warning."""
+
+    def __init__(
+        self,
+        optimizers: tuple[torch.optim.Optimizer, ...] = (),
+        *,
+        model: torch.nn.Module | None = None,
+        on_finding: OnFinding = "warn",
+        show: Show | None = None,
+        tape: Tape | None = None,
+        own: tuple[str, ...] = (),
+    ) -> None:
+        self.tape = tape if tape is not None else Tape()
+        self._found = Findings()
+        self._optimizers = optimizers
+        self._model = model
+        self.on_finding = on_finding
+        self._show = show
+        self._sites = Sites(own)
+        self._calls = Calls(self._make_keeper)
+        self._reads = Reads(self._calls)
+        self._keepers: list[Keeper] = []
+        self._claims = Claims()
+        self._undoing = Undoing()
+        self._lock = threading.Lock()
+        self._closing = False
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Errors and warnings, each line and rule once."""
+        return [one for one in self._found if one.severity is not Severity.INFO]
+
+    @property
+    def infos(self) -> list[Finding]:
+        return [one for one in self._found if one.severity is Severity.INFO]
+
+    def __enter__(self) -> "Watch":
+        self._undoing.add(self._reads.remove, *tap(self._calls))
+        self._reads.place()
+        keeper = self._calls.keeper()
+        if keeper is not None:
+            keeper.owners.find()
+            if self._model is not None:
+                parameters: list[torch.Tensor] = list(self._model.parameters())
+                keeper.modules.learn(parameters, {"model": self._model})
+            for optimizer in self._optimizers:
+                keeper.owners.adopt(optimizer)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._undoing.undo()
+        self._closing = error is not None
+        for keeper in self._keepers:
+            self._calls.tell(keeper.close)
+
+    def _make_keeper(self) -> Keeper:
+        journal = Journal(Auditor(ALL), self.tape, self._report, rank=_rank(), reads=self._reads)
+        keeper = Keeper(journal, self._sites, self._claims, self._optimizers)
+        with self._lock:
+            self._keepers.append(keeper)
+        return keeper
+
+    def _report(self, finding: Finding) -> None:
+        if finding.rule in getattr(_ignored, "codes", ()):
+            return
+        with self._lock:
+            first = self._found.add(finding)
+        if not first or finding.severity is Severity.INFO:
+            return
+        if self._show is not None and self.on_finding == "warn":
+            self._show(finding)
+        if self.on_finding == "raise" and not self._closing:
+            raise FindingError(finding)
+
+
+def _rank() -> int | None:
+    if int(os.environ.get("WORLD_SIZE", "1")) <= 1:
+        return None
+    return int(os.environ.get("RANK", "0"))

@@ -1,0 +1,106 @@
+"""Whose line is running: the user's frames, and the site of the innermost one.
+
+Frames inside torch, gradkeeper, the standard library and installed packages are passed over: a
+line of accelerate says nothing to the person who called it.
+"""
+
+import linecache
+import os
+import sys
+import sysconfig
+from types import CodeType, FrameType
+
+import torch
+
+from gradkeeper.model import Site
+
+# Code that is made anew by exec in a loop must not fill memory.
+MOST_SITES = 8192
+
+NOWHERE = Site("<unknown>", 1)
+
+
+def _library_folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    torchs = os.path.dirname(os.path.abspath(torch.__file__))
+    folders = {paths["stdlib"], paths["purelib"], paths["platlib"], ours, torchs}
+    return tuple(folder + os.sep for folder in folders)
+
+
+class Sites:
+    """Finds and remembers sites. `own` are folders that count as the user's wherever they lie."""
+
+    def __init__(self, own: tuple[str, ...] = ()) -> None:
+        self._own = own
+        self._libraries = _library_folders()
+        self.known: dict[str, bool] = {}
+        """Whether a file is the user's."""
+        # By the address of the code, which the value keeps alive: hashing code is slow.
+        self._sites: dict[tuple[int, int], tuple[CodeType, Site]] = {}
+        self._texts: dict[Site, tuple[int, int]] = {}
+
+    def is_user(self, code: CodeType) -> bool:
+        name = code.co_filename
+        known = self.known.get(name)
+        if known is None:
+            known = self.known[name] = self._judge(name)
+        return known
+
+    def _judge(self, name: str) -> bool:
+        if name.startswith("<frozen"):
+            return False
+        path = os.path.abspath(name)
+        if any(path.startswith(folder) for folder in self._own):
+            return True
+        if "site-packages" in path or "dist-packages" in path:
+            return False
+        return not path.startswith(self._libraries)
+
+    def here(self) -> Site:
+        """The user's line that runs now."""
+        frame = self.frame()
+        return NOWHERE if frame is None else self.of(frame)
+
+    def frame(self) -> FrameType | None:
+        """The innermost frame of the user's."""
+        frame: FrameType | None = sys._getframe(2)
+        known = self.known
+        while frame is not None:
+            mine = known.get(frame.f_code.co_filename)
+            if mine or (mine is None and self.is_user(frame.f_code)):
+                return frame
+            frame = frame.f_back
+        return None
+
+    def of(self, frame: FrameType) -> Site:
+        key = (id(frame.f_code), frame.f_lasti)
+        known = self._sites.get(key)
+        if known is not None:
+            return known[1]
+        if len(self._sites) >= MOST_SITES:
+            self._sites.clear()
+            self._texts.clear()
+        site = self._locate(frame)
+        self._sites[key] = (frame.f_code, site)
+        return site
+
+    def _locate(self, frame: FrameType) -> Site:
+        code = frame.f_code
+        positions = list(code.co_positions())
+        line, end_line, column, end_column = positions[frame.f_lasti // 2]
+        name = code.co_filename
+        file = name if name.startswith("<") else os.path.abspath(name)
+        site = Site(file, line or frame.f_lineno, (column or 0) + 1, code.co_qualname)
+        if end_line is not None and end_column is not None:
+            self._texts[site] = (end_line, end_column)
+        return site
+
+    def text(self, site: Site) -> str:
+        """The expression at a site, or what its line holds from there on."""
+        line = linecache.getline(site.file, site.line)
+        end_line, end_column = self._texts.get(site, (site.line + 1, 0))
+        if end_line != site.line:
+            return line[site.column - 1 :].strip()
+        # Columns of code are bytes.
+        return line.encode()[site.column - 1 : end_column].decode(errors="replace")

@@ -1,0 +1,106 @@
+"""State that was saved or loaded: which accounts it holds, and whether it came from a disk."""
+
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gradkeeper.model import events as ev
+from gradkeeper.watcher.marks import Mark, grads_of
+
+if TYPE_CHECKING:
+    from gradkeeper.watcher.keeper import Keeper
+
+DEPTH = 5
+MOST_REMEMBERED = 4096
+
+
+class Stored:
+    def __init__(self, keeper: "Keeper") -> None:
+        self._keeper = keeper
+        self._from_disk: dict[int, weakref.ref[torch.Tensor]] = {}
+
+    def saved(self, thing: object) -> None:
+        keeper = self._keeper
+        if isinstance(thing, torch.nn.Module):
+            thing = dict(thing.named_parameters())
+        found = list(_tensors(thing, DEPTH))
+        places = {one.data_ptr() for one, _ in found if one.layout is torch.strided}
+        accounts = [one for one in keeper.cohorts if _lies_in(one.marks, places)]
+        if not accounts:
+            return
+        site = keeper.arrive()
+        keeper.hands.notice(accounts, site)
+        grads = {
+            grad.data_ptr()
+            for one in accounts
+            for grad in grads_of(one.marks)
+            if not grad.is_sparse
+        }
+        named = any("grad" in path.lower() for _, path in found)
+        names = tuple(one.name for one in accounts if one.name in keeper.cohorts.all)
+        owners = keeper.owners.all_names() if _has_optimizer(thing, DEPTH) else ()
+        keeper.post(ev.Save, site, names, owners, named or bool(grads & places), True)
+
+    def loaded(self, thing: object) -> None:
+        for tensor, _ in _tensors(thing, DEPTH):
+            if len(self._from_disk) >= MOST_REMEMBERED:
+                self._from_disk.clear()
+            self._from_disk[id(tensor)] = weakref.ref(tensor)
+
+    def restored(self, module: torch.nn.Module, state: Mapping[str, Any]) -> None:
+        keeper = self._keeper
+        touched = list(keeper.cohorts.touched(module.parameters()))
+        if touched:
+            site = keeper.arrive()
+            disk = any(self._is_from_disk(one) for one in state.values())
+            keeper.post(ev.Restore, site, tuple(one.name for one in touched), False, disk)
+        for cohort in touched:
+            for mark in cohort.marks:
+                mark.note_weight()
+
+    def holds_grads_of(self, marks: list[Mark]) -> bool:
+        """Whether these gradients came from a disk: the very tensors, or equal ones."""
+        if not self._from_disk:
+            return False
+        grads = grads_of(marks)
+        if any(self._is_from_disk(grad) for grad in grads):
+            return True
+        alive = [reference() for reference in self._from_disk.values()]
+        small = min(grads, key=torch.Tensor.numel, default=None)
+        if small is None or small.is_sparse:
+            return False
+        return any(
+            one is not None and one.shape == small.shape and torch.equal(one, small)
+            for one in alive
+        )
+
+    def _is_from_disk(self, tensor: object) -> bool:
+        reference = self._from_disk.get(id(tensor))
+        return reference is not None and reference() is tensor
+
+
+def _tensors(thing: object, depth: int, path: str = "") -> Iterator[tuple[torch.Tensor, str]]:
+    """The tensors in nested containers, each with the keys that lead to it."""
+    if isinstance(thing, torch.Tensor):
+        yield thing, path
+    elif depth and isinstance(thing, Mapping):
+        for key, value in thing.items():
+            yield from _tensors(value, depth - 1, f"{path}/{key}")
+    elif depth and isinstance(thing, (list, tuple)):
+        for value in thing:
+            yield from _tensors(value, depth - 1, path)
+
+
+def _has_optimizer(thing: object, depth: int) -> bool:
+    if not depth or not isinstance(thing, Mapping):
+        return False
+    if "param_groups" in thing and "state" in thing:
+        return True
+    return any(_has_optimizer(value, depth - 1) for value in thing.values())
+
+
+def _lies_in(marks: list[Mark], places: set[int]) -> bool:
+    alive = (mark.parameter() for mark in marks)
+    return any(one is not None and one.data_ptr() in places for one in alive)

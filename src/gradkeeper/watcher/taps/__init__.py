@@ -1,0 +1,24 @@
+"""Where torch is tapped. Each module replaces a few functions and returns what undoes it.
+
+A tap asks for the keeper of the calling thread, tells it what happens, and calls the original. It
+decides nothing.
+"""
+
+from gradkeeper.watcher.patches import Undo
+from gradkeeper.watcher.taps import (
+    backward,
+    clip,
+    data,
+    optimizer,
+    ranks,
+    scaler,
+    scheduler,
+    state,
+)
+from gradkeeper.watcher.taps.call import Calls
+
+ALL = (backward, optimizer, scaler, clip, data, scheduler, state, ranks)
+
+
+def tap(calls: Calls) -> list[Undo]:
+    return [undo for module in ALL for undo in module.tap(calls)]

@@ -1,0 +1,92 @@
+"""Optimizers: built, stepped, zeroed; and modules zeroed."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.optim.optimizer import (
+    Optimizer,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from gradkeeper.watcher.patches import Undo, replace
+from gradkeeper.watcher.taps.call import Calls
+
+
+def tap(calls: Calls) -> list[Undo]:
+    return [*_steps(calls), _built(calls), _optimizer_zero(calls), _module_zero(calls)]
+
+
+def _steps(calls: Calls) -> list[Undo]:
+    """torch's own hooks: they fire for every subclass, whoever overrides step."""
+
+    def before(optimizer: Optimizer, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        keeper = calls.keeper()
+        if keeper is not None:
+            calls.tell(keeper.step_begins, optimizer, closure=_has_closure(args, options))
+
+    def after(optimizer: Optimizer, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        keeper = calls.keeper()
+        if keeper is not None:
+            calls.tell(keeper.step_ends, optimizer, closure=_has_closure(args, options))
+
+    handles = (register_optimizer_step_pre_hook(before), register_optimizer_step_post_hook(after))
+    return [handle.remove for handle in handles]
+
+
+def _has_closure(args: tuple[Any, ...], options: dict[str, Any]) -> bool:
+    if len(args) == 1 and not options:
+        return False
+    return any(callable(one) for one in args[1:]) or callable(options.get("closure"))
+
+
+def _built(calls: Calls) -> Undo:
+    def make(original: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(original)
+        def init(self: Optimizer, params: Any, *args: Any, **options: Any) -> None:
+            original(self, params, *args, **options)
+            keeper = calls.keeper()
+            if keeper is not None:
+                calls.tell(keeper.owners.built, self, keeper.sites.here())
+
+        return init
+
+    return replace(Optimizer, "__init__", make)
+
+
+def _optimizer_zero(calls: Calls) -> Undo:
+    def make(original: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(original)
+        def zero_grad(self: Optimizer, set_to_none: bool = True) -> None:
+            keeper = calls.keeper()
+            if keeper is None:
+                original(self, set_to_none)
+                return
+            calls.tell(keeper.zero_owned, self, to_none=set_to_none)
+            original(self, set_to_none)
+            calls.tell(keeper.zeroed_owned, self, to_none=set_to_none)
+
+        return zero_grad
+
+    return replace(Optimizer, "zero_grad", make)
+
+
+def _module_zero(calls: Calls) -> Undo:
+    def make(original: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(original)
+        def zero_grad(self: torch.nn.Module, set_to_none: bool = True) -> None:
+            keeper = calls.keeper()
+            if keeper is None:
+                original(self, set_to_none)
+                return
+            calls.tell(keeper.owners.settle)
+            parameters = list(self.parameters())
+            calls.tell(keeper.zero, parameters, to_none=set_to_none)
+            original(self, set_to_none)
+            calls.tell(keeper.zeroed, parameters)
+
+        return zero_grad
+
+    return replace(torch.nn.Module, "zero_grad", make)

@@ -1,0 +1,83 @@
+"""Reads of `.grad` by the user's own code, while no steady state is known.
+
+A property on torch.nn.Parameter tells them. It is taken away as soon as the loop is steady, so
+that it costs nothing where time counts.
+"""
+
+import dis
+import sys
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+
+from gradkeeper.watcher.taps.call import Calls
+
+SELDOM_A_READ = ("zero_", "detach_", "requires_grad_")
+AHEAD = 4
+GRAD: Any = torch.Tensor.grad
+
+
+class Reads:
+    """The property, put in place and taken away again."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._idle: dict[tuple[int, int], tuple[CodeType, bool]] = {}
+
+    def place(self) -> None:
+        if self in _listening:
+            return
+        _listening.append(self)
+        if len(_listening) == 1:
+            torch.nn.Parameter.grad = property(_get, _set, _delete)  # type: ignore[assignment]
+
+    def remove(self) -> None:
+        if self not in _listening:
+            return
+        _listening.remove(self)
+        if not _listening:
+            del torch.nn.Parameter.grad
+
+    def heard(self, parameter: torch.Tensor, frame: FrameType) -> None:
+        keeper = self._calls.keeper()
+        if keeper is None or not keeper.sites.is_user(frame.f_code):
+            return
+        if not self._is_idle(frame.f_code, frame.f_lasti):
+            self._calls.tell(keeper.hands.read, parameter, keeper.sites.of(frame))
+
+    def _is_idle(self, code: CodeType, offset: int) -> bool:
+        """A test for None, or a read on the way to zeroing it."""
+        known = self._idle.get((id(code), offset))
+        if known is None:
+            known = self._idle[id(code), offset] = (code, _only_clears(code, offset))
+        return known[1]
+
+
+_listening: list[Reads] = []
+"""Watches may be nested, and there is one property for all of them."""
+
+
+def _get(parameter: torch.Tensor) -> Any:
+    frame = sys._getframe(1)
+    for reads in _listening:
+        reads.heard(parameter, frame)
+    return GRAD.__get__(parameter)
+
+
+def _set(parameter: torch.Tensor, value: Any) -> None:
+    GRAD.__set__(parameter, value)
+
+
+def _delete(parameter: torch.Tensor) -> None:
+    GRAD.__delete__(parameter)
+
+
+def _only_clears(code: CodeType, offset: int) -> bool:
+    later = [one for one in dis.get_instructions(code) if one.offset > offset][:AHEAD]
+    for one in later:
+        if one.argval in SELDOM_A_READ or "NONE" in one.opname or one.opname == "IS_OP":
+            return True
+        if one.opname not in ("LOAD_ATTR", "LOAD_METHOD", "CACHE", "LOAD_CONST"):
+            return False
+    return False

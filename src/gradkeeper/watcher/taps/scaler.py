@@ -1,0 +1,87 @@
+"""GradScaler: scale, unscale_, step, update. A scaler that is switched off is no scaler."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.amp import GradScaler
+
+from gradkeeper.watcher.patches import Undo, replace
+from gradkeeper.watcher.taps.call import Calls
+
+
+def tap(calls: Calls) -> list[Undo]:
+    return [_scale(calls), _unscale(calls), _step(calls), _update(calls)]
+
+
+def _scale(calls: Calls) -> Undo:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def scale(self: GradScaler, outputs: Any) -> Any:
+            scaled = original(self, outputs)
+            keeper = calls.keeper()
+            if keeper is not None and self.is_enabled() and isinstance(scaled, torch.Tensor):
+                calls.tell(keeper.scaled, scaled, self)
+            return scaled
+
+        return scale
+
+    return replace(GradScaler, "scale", make)
+
+
+def _unscale(calls: Calls) -> Undo:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def unscale_(self: GradScaler, optimizer: torch.optim.Optimizer) -> Any:
+            result = original(self, optimizer)
+            keeper = calls.keeper()
+            if keeper is not None and self.is_enabled():
+                if keeper.scaling is None:
+                    calls.tell(keeper.unscaled, optimizer, self)
+                else:
+                    calls.tell(keeper.noted, optimizer)
+            return result
+
+        return unscale_
+
+    return replace(GradScaler, "unscale_", make)
+
+
+def _step(calls: Calls) -> Undo:
+    """Whether the step was taken is told by whether the optimizer's hook fired, or by found_inf
+    where a fused optimizer decides for itself."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def step(self: GradScaler, optimizer: torch.optim.Optimizer, *args: Any, **kw: Any) -> Any:
+            keeper = calls.keeper()
+            if keeper is None or not self.is_enabled():
+                return original(self, optimizer, *args, **kw)
+            calls.tell(keeper.scaler_step_begins, self, optimizer)
+            try:
+                result = original(self, optimizer, *args, **kw)
+            except BaseException:
+                keeper.scaling = None
+                raise
+            calls.tell(keeper.scaler_step_ends, optimizer)
+            return result
+
+        return step
+
+    return replace(GradScaler, "step", make)
+
+
+def _update(calls: Calls) -> Undo:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def update(self: GradScaler, *args: Any, **options: Any) -> Any:
+            result = original(self, *args, **options)
+            keeper = calls.keeper()
+            if keeper is not None and self.is_enabled():
+                calls.tell(keeper.updated, self)
+            return result
+
+        return update
+
+    return replace(GradScaler, "update", make)

@@ -1,0 +1,27 @@
+"""`watch(...)`: the watcher joined to a report. The package cannot be called `watch` as well."""
+
+import sys
+
+import torch
+
+from gradkeeper.model import Finding
+from gradkeeper.report.text import render_one
+from gradkeeper.watcher.session import OnFinding, Watch, default_choice
+
+
+def watch(
+    *optimizers: torch.optim.Optimizer,
+    model: torch.nn.Module | None = None,
+    on_finding: OnFinding | None = None,
+) -> Watch:
+    """Watches these optimizers, or all that are used inside the block.
+
+    `on_finding`: "warn" prints each finding once, "raise" raises FindingError at its line,
+    "record" only keeps it. The default is what GRADKEEPER says, else "warn".
+    """
+    choice = on_finding or default_choice()
+    return Watch(optimizers, model=model, on_finding=choice, show=to_stderr)
+
+
+def to_stderr(finding: Finding) -> None:
+    print(render_one(finding), file=sys.stderr, flush=True)

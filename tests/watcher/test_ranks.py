@@ -1,0 +1,126 @@
+"""Several ranks: DDP with bucket views, no_sync, FSDP2, and one report for all under torchrun."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+HEADER = """
+import os
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+"""
+FOOTER = "\ndist.destroy_process_group()\n"
+
+DDP = """
+model = DistributedDataParallel(
+    nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1)), gradient_as_bucket_view=True
+)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+for x in torch.randn(30, 8, 4):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+"""
+
+DDP_WINDOWS = """
+import contextlib
+
+model = DistributedDataParallel(nn.Linear(4, 1))
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+for i, x in enumerate(torch.randn(40, 8, 4)):
+    last = (i + 1) % 4 == 0
+    with contextlib.nullcontext() if last else model.no_sync():
+        (model(x).square().mean() / 4).backward()
+    if last:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+FSDP = """
+from torch.distributed.fsdp import fully_shard
+
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4))
+fully_shard(model)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+for x in torch.randn(30, 8, 4):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+"""
+
+FSDP_WINDOWS = """
+from torch.distributed.fsdp import fully_shard
+
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4))
+fully_shard(model)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+for i, x in enumerate(torch.randn(40, 8, 4)):
+    last = (i + 1) % 2 == 0
+    model.set_requires_gradient_sync(last)
+    (model(x).square().mean() / 2).backward()
+    if last:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+UNSYNCED = DDP_WINDOWS.replace("last else model", "False else model")
+NEVER_ZEROED = DDP.replace("    optimizer.zero_grad()\n", "")
+FSDP_NEVER_ZEROED = FSDP.replace("    optimizer.zero_grad()\n", "")
+
+
+def torchrun(folder: Path, code: str) -> list[dict[str, Any]]:
+    (folder / "train.py").write_text(HEADER + code + FOOTER)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    options = ["--exit-zero", "--format", "json", "--output", "found.json"]
+    job = subprocess.run(
+        [*command, "-m", "gradkeeper", "run", *options, "train.py"],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert job.returncode == 0, job.stderr[-3000:]
+    assert "stops watching" not in job.stderr
+    found: list[dict[str, Any]] = json.loads((folder / "found.json").read_text())["findings"]
+    return found
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(DDP, id="ddp with bucket views"),
+        pytest.param(DDP_WINDOWS, id="ddp with no_sync"),
+        pytest.param(FSDP, id="fsdp2"),
+        pytest.param(FSDP_WINDOWS, id="fsdp2 with windows"),
+    ],
+)
+def test_a_correct_training_of_two_ranks_is_silent(code: str, tmp_path: Path) -> None:
+    assert torchrun(tmp_path, code) == []
+
+
+def test_a_window_closed_inside_no_sync_is_reported(tmp_path: Path) -> None:
+    found = torchrun(tmp_path, UNSYNCED)
+
+    assert [one["rule"] for one in found] == ["GK501"]
+
+
+@pytest.mark.parametrize("code", [NEVER_ZEROED, FSDP_NEVER_ZEROED], ids=["ddp", "fsdp2"])
+def test_both_ranks_are_in_one_report(code: str, tmp_path: Path) -> None:
+    (found,) = torchrun(tmp_path, code)
+
+    assert (found["rule"], found["count"], found["rank"]) == ("GK101", 58, None)

@@ -1,0 +1,29 @@
+"""Every rule's own examples, run for real: the marked lines are reported, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+from gradkeeper.model.rule import Block, Rule
+from gradkeeper.rules import ALL
+from tests.watcher.loops import run
+
+BLOCKS = [
+    pytest.param(rule, block, id=f"{rule.code}-{block.kind}-{number}")
+    for rule in ALL
+    for number, block in enumerate(rule.blocks)
+    if block.side != "static"
+]
+QUIET = "ignore:`parameters` is an empty generator"
+
+
+@pytest.mark.filterwarnings(QUIET, "ignore:Detected call of `lr_scheduler")
+@pytest.mark.parametrize(("rule", "block"), BLOCKS)
+def test_an_example_is_judged_as_its_rule_says(rule: Rule, block: Block, tmp_path: Path) -> None:
+    loop = run(tmp_path, block.code, header="")
+
+    marked = [f"{rule.code}:{line}" for line in block.marked]
+    own = [one for one in loop.everything if one.startswith(rule.code)]
+    alarms = [one for one in loop.found if not one.startswith(rule.code)]
+    assert own == marked
+    assert alarms == []

@@ -1,0 +1,339 @@
+"""The context manager: what it leaves behind, what it lets through, what it costs nobody."""
+
+import gc
+import threading
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.optim import lr_scheduler, optimizer
+from torch.utils.data import DataLoader, TensorDataset, dataloader
+
+from gradkeeper import FindingError, Watch, ignore, watch
+from gradkeeper.watcher.rounds import find_loops
+from tests.watcher.loops import run
+
+
+def faulty(steps: int = 6) -> None:
+    model = nn.Linear(4, 1)
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in torch.randn(steps, 8, 4):
+        model(x).square().mean().backward()
+        opt.step()
+
+
+def rows(count: int) -> TensorDataset:
+    return TensorDataset(torch.randn(count, 4))
+
+
+def train(steps: int) -> list[torch.Tensor]:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(), nn.Linear(8, 1))
+    opt = torch.optim.AdamW(model.parameters(), lr=0.01)
+    scheduler = lr_scheduler.StepLR(opt, 10)
+    for (x,) in DataLoader(rows(steps * 8), batch_size=8, shuffle=True):
+        opt.zero_grad()
+        model(x).square().mean().backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        opt.step()
+        scheduler.step()
+    return [p.detach().clone() for p in model.parameters()]
+
+
+def tapped() -> list[Any]:
+    """Everything in torch that a watch replaces."""
+    return [
+        torch.Tensor.backward,
+        torch.autograd.backward,
+        torch.optim.Optimizer.__init__,
+        torch.optim.Optimizer.zero_grad,
+        nn.Module.zero_grad,
+        nn.Module.load_state_dict,
+        nn.utils.clip_grad_norm_,
+        nn.utils.clip_grad_value_,
+        torch.amp.GradScaler.scale,
+        torch.amp.GradScaler.step,
+        lr_scheduler.LRScheduler.step,
+        lr_scheduler.SequentialLR.step,
+        dataloader._BaseDataLoaderIter.__next__,
+        torch.save,
+        torch.load,
+        nn.Parameter.grad,
+        len(optimizer._global_optimizer_pre_hooks),
+        len(optimizer._global_optimizer_post_hooks),
+    ]
+
+
+def test_torch_is_as_it_was_after_a_watch() -> None:
+    before = tapped()
+
+    with watch(on_finding="record"):
+        assert tapped() != before
+        with watch(on_finding="record"):
+            faulty()
+
+    assert tapped() == before
+
+
+def test_torch_is_as_it_was_after_an_exception() -> None:
+    before = tapped()
+
+    with pytest.raises(KeyError), watch(on_finding="record"):
+        raise KeyError
+
+    assert tapped() == before
+
+
+def test_nested_watches_both_see() -> None:
+    with watch(on_finding="record") as outer, watch(on_finding="record") as inner:
+        faulty()
+
+    assert [one.rule for one in inner.findings] == ["GK101"]
+    assert [one.rule for one in outer.findings] == ["GK101"]
+
+
+def test_results_are_bitwise_those_without() -> None:
+    plain = train(40)
+
+    with watch(on_finding="record"):
+        watched = train(40)
+
+    assert all(torch.equal(one, other) for one, other in zip(plain, watched, strict=True))
+
+
+def test_raise_stops_before_the_step_is_taken() -> None:
+    model = nn.Linear(4, 1)
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train_on() -> None:
+        for x in torch.randn(6, 8, 4):
+            weights.append(model.weight.detach().clone())
+            model(x).square().mean().backward()
+            opt.step()
+
+    weights: list[torch.Tensor] = []
+    with pytest.raises(FindingError) as caught, watch(on_finding="raise"):
+        train_on()
+
+    assert caught.value.finding.rule == "GK101"
+    assert torch.equal(model.weight, weights[-1])
+
+
+def test_ignore_silences_a_region() -> None:
+    with watch(on_finding="raise") as seen, ignore("GK101"):
+        faulty()
+
+    assert seen.findings == []
+
+
+def test_a_finding_is_shown_with_the_variable_s_name(capsys: pytest.CaptureFixture[str]) -> None:
+    with watch(on_finding="warn"):
+        faulty()
+
+    shown = capsys.readouterr().err
+    assert "GK101 stale-gradient" in shown
+    assert "account `opt`" in shown
+
+
+def test_only_the_named_optimizers_are_watched() -> None:
+    model = nn.Linear(4, 1)
+    mine = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    with watch(mine, on_finding="record") as seen:
+        faulty()
+        for x in torch.randn(6, 8, 4):
+            mine.zero_grad()
+            model(x).square().mean().backward()
+            mine.step()
+
+    assert seen.findings == []
+
+
+def test_a_steady_loop_is_counted_and_not_written_down(tmp_path: Path) -> None:
+    loop = run(
+        tmp_path,
+        """
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for i in range(1000):
+            optimizer.zero_grad()
+            model(torch.randn(8, 4)).square().mean().backward()
+            optimizer.step()
+        """,
+    )
+
+    assert len(loop.watch.tape) < 80
+
+
+def test_steps_are_counted_through_a_steady_loop(tmp_path: Path) -> None:
+    loop = run(
+        tmp_path,
+        """
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for i in range(500):
+            model(torch.randn(8, 4)).square().mean().backward()
+            optimizer.step()
+            if i < 400:
+                optimizer.zero_grad()
+        """,
+    )
+
+    (found,) = loop.watch.findings
+    assert (found.first_step, found.last_step, found.count) == (402, 500, 99)
+
+
+def test_nothing_is_kept_alive() -> None:
+    with Watch(on_finding="record"):
+        model = nn.Linear(4, 1)
+        opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x in torch.randn(30, 8, 4):
+            opt.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            opt.step()
+        held = [weakref.ref(one) for one in (model, model.weight, model.weight.grad, opt, loss)]
+        del model, opt, loss
+        gc.collect()
+
+        assert [reference() for reference in held] == [None] * len(held)
+
+
+def test_threads_are_watched_each_for_itself() -> None:
+    with watch(on_finding="record") as seen:
+        threads = [threading.Thread(target=train, args=(20,)) for _ in range(3)]
+        threads.append(threading.Thread(target=faulty))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert [one.rule for one in seen.findings] == ["GK101"]
+
+
+def test_a_loader_s_worker_processes_are_left_alone() -> None:
+    with watch(on_finding="record") as seen:
+        model = nn.Linear(4, 1)
+        opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(2):
+            for (x,) in DataLoader(rows(32), batch_size=8, num_workers=1):
+                opt.zero_grad()
+                model(x).square().mean().backward()
+                opt.step()
+
+    assert seen.findings == []
+
+
+def nested_loops() -> None:
+    for epoch in range(3):
+        for step in range(4):
+            print(epoch, step)
+
+
+def while_loop() -> None:
+    count = 0
+    while count < 3:
+        count += 1
+
+
+@pytest.mark.parametrize(
+    ("function", "targets"),
+    [(nested_loops, [("epoch",), ("step",)]), (while_loop, [()])],
+)
+def test_loops_are_read_from_bytecode(
+    function: Callable[[], None], targets: list[tuple[str, ...]]
+) -> None:
+    loops = sorted(find_loops(function.__code__), key=lambda one: one.start)
+
+    assert [one.targets for one in loops] == targets
+
+
+def test_threads_that_train_one_model_are_let_alone() -> None:
+    """One at a time, for torch itself does not bear more; a thread's own order says nothing."""
+    model = nn.Linear(4, 1)
+    turn = threading.Lock()
+
+    def hogwild() -> None:
+        opt = torch.optim.SGD(model.parameters(), lr=0.001)
+        for x in torch.randn(60, 8, 4):
+            with turn:
+                model(x).square().mean().backward()
+            with turn:
+                opt.step()
+                opt.zero_grad()
+
+    with watch(on_finding="record") as seen:
+        threads = [threading.Thread(target=hogwild) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert seen.findings == []
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_compiled_model_is_watched(tmp_path: Path) -> None:
+    right = """
+        plain = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+        model = torch.compile(plain, backend="aot_eager")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for x in torch.randn(30, 8, 4):
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+        """
+    wrong = "\n".join(line for line in right.splitlines() if "zero_grad" not in line)
+
+    assert run(tmp_path, right).found == []
+    loop = run(tmp_path, wrong)
+    assert loop.found == [f"GK101:{loop.line('optimizer.step()')}"]
+
+
+def test_a_step_that_raised_does_not_hide_the_next(tmp_path: Path) -> None:
+    loop = run(
+        tmp_path,
+        """
+        class Failing(torch.optim.SGD):
+            def step(self, closure=None):
+                if len(steps) == 3:
+                    steps.append(0)
+                    raise RuntimeError("no memory")
+                steps.append(0)
+                super().step()
+
+        steps = []
+        model = nn.Linear(4, 1)
+        optimizer = Failing(model.parameters(), lr=0.1)
+        for i, x in enumerate(torch.randn(12, 8, 4)):
+            if i < 8:
+                optimizer.zero_grad()
+            model(x).square().mean().backward()
+            try:
+                optimizer.step()
+            except RuntimeError:
+                continue
+        """,
+    )
+
+    assert loop.found == [f"GK101:{loop.line('        optimizer.step()')}"]
+
+
+def test_a_model_gives_its_parameters_their_names() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))
+    opt = torch.optim.SGD(model[0].parameters(), lr=0.1)
+
+    with watch(opt, model=model, on_finding="record") as seen:
+        for x in torch.randn(6, 8, 4):
+            opt.zero_grad()
+            model(x).square().mean().backward()
+            opt.step()
+
+    (found,) = seen.findings
+    assert found.rule == "GK105"
+    assert "`model`" in found.message
