@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterable
 
 from gradkeeper.model import Finding
-from gradkeeper.report import json_format, text
+from gradkeeper.report import github, json_format, sarif, text
 
 Format = Callable[[Iterable[Finding]], str]
 
 FORMATS: dict[str, Format] = {
     "text": text.render,
     "json": json_format.render,
+    "sarif": sarif.render,
+    "github": github.render,
 }

@@ -1,0 +1,195 @@
+"""`gradkeeper check`: rehearses training code without running it. Needs no torch."""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gradkeeper.cli.errors import CliError
+from gradkeeper.model.finding import Finding
+
+NAME = "check"
+HELP = "find lifecycle faults in training code, without running it"
+STDIN = "-"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    from gradkeeper.report import FORMATS
+
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="files, folders, - for stdin")
+    parser.add_argument("--format", choices=FORMATS, default="text", help="text by default")
+    parser.add_argument("--fix", action="store_true", help="apply the fixes that are safe")
+    parser.add_argument("--unsafe-fixes", action="store_true", help="the others as well")
+    parser.add_argument("--diff", action="store_true", help="show fixes instead of applying them")
+    for option, text in (
+        ("--select", "only these"),
+        ("--extend-select", "these as well, infos included"),
+        ("--ignore", "all but these"),
+    ):
+        parser.add_argument(
+            option, action="append", default=[], metavar="CODES", help=f"rules: {text}"
+        )
+    parser.add_argument("--exit-zero", action="store_true", help="exit 0 whatever is found")
+    parser.add_argument("--statistics", action="store_true", help="how much was understood")
+    parser.add_argument("--baseline", type=Path, metavar="FILE", help="tell only what is new")
+    parser.add_argument("--write-baseline", type=Path, metavar="FILE", help="accept what is there")
+
+
+def run(args: argparse.Namespace) -> int:
+    selection = _selection(args)
+    results = _check(args)
+    _tell_unused(results)
+    findings = [one for _, checked in results for one in checked.findings if selection.wants(one)]
+    findings = _known(findings, args)
+    if args.write_baseline:
+        return _write_baseline(findings, args.write_baseline)
+    if args.fix or args.unsafe_fixes or args.diff:
+        findings = _fix(findings, args)
+        if args.diff:
+            return 0 if args.exit_zero or not findings else 1
+    _report(findings, args)
+    if args.statistics:
+        _statistics(results, args)
+    return 1 if findings and not args.exit_zero else 0
+
+
+def _selection(args: argparse.Namespace) -> Any:
+    from gradkeeper.lint.config import ConfigError, find
+    from gradkeeper.lint.selection import Selection, UnknownCodeError, codes
+
+    try:
+        settings, root = find()
+        if not (settings or args.select or args.extend_select or args.ignore):
+            return Selection(root=root)
+        from gradkeeper.rules import ALL
+
+        chosen = args.select or settings.get("select")
+        per_file = settings.get("per-file-ignores", {})
+        return Selection(
+            select=codes(chosen, ALL) if chosen else None,
+            extend=codes(args.extend_select, ALL),
+            ignore=codes([*args.ignore, *settings.get("ignore", [])], ALL),
+            per_file=[(pattern, codes(words, ALL)) for pattern, words in per_file.items()],
+            root=root,
+        )
+    except UnknownCodeError as error:
+        known = "`gradkeeper rules` lists them"
+        raise CliError(f"no rule has the code or name {str(error)!r}: {known}") from None
+    except ConfigError as error:
+        raise CliError(str(error)) from None
+
+
+def _check(args: argparse.Namespace) -> list[tuple[str, Any]]:
+    from gradkeeper.lint.check import check_source
+    from gradkeeper.lint.files import find
+    from gradkeeper.lint.runner import check_files
+    from gradkeeper.rules import ALL
+
+    named = [path for path in args.paths if path != STDIN]
+    for path in named:
+        if not os.path.exists(path):
+            raise CliError(f"there is no file or folder {path}")
+    results = list(check_files(list(find(named)), ALL, named)) if named else []
+    if STDIN in args.paths:
+        text = sys.stdin.buffer.read()
+        results.append(("<stdin>", check_source(text, "<stdin>", ALL)))
+    return results
+
+
+def _tell_unused(results: Iterable[tuple[str, Any]]) -> None:
+    for path, checked in results:
+        for line, name in checked.unused:
+            print(f"{path}:{line}: nothing to allow here: {name} is not found", file=sys.stderr)
+
+
+def _line_of(finding: Finding) -> str:
+    try:
+        with open(finding.site.file, encoding="utf-8", errors="replace") as stream:
+            lines = stream.read().splitlines()
+    except OSError:
+        return ""
+    return lines[finding.site.line - 1] if finding.site.line <= len(lines) else ""
+
+
+def _print_of(finding: Finding) -> str:
+    from gradkeeper.lint.baseline import fingerprint
+    from gradkeeper.report.source import shown_path
+
+    return fingerprint(finding, shown_path(finding.site.file), _line_of(finding))
+
+
+def _known(findings: list[Finding], args: argparse.Namespace) -> list[Finding]:
+    if args.baseline is None:
+        return findings
+    from gradkeeper.lint.baseline import fresh, load
+
+    try:
+        known = load(args.baseline.read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        raise CliError(f"the baseline {args.baseline} cannot be read: {error}") from None
+    return fresh(findings, known, _print_of)
+
+
+def _write_baseline(findings: Sequence[Finding], target: Path) -> int:
+    from gradkeeper.lint.baseline import dump
+
+    try:
+        target.write_text(dump(_print_of(one) for one in findings), encoding="utf-8")
+    except OSError as error:
+        raise CliError(f"{target} cannot be written: {error.strerror}") from None
+    print(f"accepted {len(findings)} findings in {target}", file=sys.stderr)
+    return 0
+
+
+def _fix(findings: list[Finding], args: argparse.Namespace) -> list[Finding]:
+    """Applies what may be applied, or shows it. Returns the findings that stay."""
+    from gradkeeper.lint.edits import apply, diff
+
+    by_file: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.fix is not None and (finding.fix.safe or args.unsafe_fixes):
+            by_file.setdefault(finding.site.file, []).append(finding)
+    fixed = []
+    for path, some in by_file.items():
+        with open(path, encoding="utf-8", newline="") as stream:
+            old = stream.read()
+        new, done = apply(old, some)
+        fixed.extend(done)
+        if args.diff:
+            sys.stdout.write(diff(old, new, path))
+        else:
+            with open(path, "w", encoding="utf-8", newline="") as stream:
+                stream.write(new)
+    if args.diff:
+        return fixed
+    if fixed:
+        print(f"fixed {len(fixed)} of {len(findings)} findings", file=sys.stderr)
+    return [finding for finding in findings if finding not in fixed]
+
+
+def _report(findings: list[Finding], args: argparse.Namespace) -> None:
+    from gradkeeper.report import FORMATS
+
+    sys.stdout.write(FORMATS[args.format](findings))
+
+
+def _statistics(results: Iterable[tuple[str, Any]], args: argparse.Namespace) -> None:
+    """How much was understood: silence about the rest is no proof."""
+    stream = sys.stdout if args.format == "text" else sys.stderr
+    loops = rehearsed = 0
+    reasons: dict[str, int] = {}
+    for _, checked in results:
+        loops += checked.loops
+        rehearsed += checked.rehearsed
+        for why, count in checked.reasons.items():
+            reasons[why] = reasons.get(why, 0) + count
+    share = f" ({rehearsed / loops:.0%})" if loops else ""
+    print(
+        f"training loops: {loops} seen, {rehearsed} rehearsed through to a step{share}, "
+        f"{loops - rehearsed} not understood",
+        file=stream,
+    )
+    for why, count in sorted(reasons.items(), key=lambda one: -one[1]):
+        print(f"  {count:4} {why}", file=stream)

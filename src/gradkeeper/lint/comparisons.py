@@ -1,0 +1,78 @@
+"""Comparisons, and what can be known of them."""
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from gradkeeper.lint.rehearsal import Rehearsal
+from gradkeeper.lint.tensors import opaque_parts
+from gradkeeper.lint.values import Grad, Opaque, Value
+
+LONGEST_NAME = 60
+COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+def compare(r: Rehearsal, node: ast.Compare) -> Value:
+    from gradkeeper.lint.expressions import called, evaluate, text
+
+    left = evaluate(r, node.left)
+    if len(node.ops) != 1:
+        for one in node.comparators:
+            evaluate(r, one)
+        return Opaque(text(r, node))
+    right = evaluate(r, node.comparators[0])
+    kind = type(node.ops[0])
+    if r.frame.survey and node in r.frame.survey.gating and isinstance(left, int):
+        r.saw_gate(right)
+    if kind in (ast.Is, ast.IsNot):
+        return _is(r, node, left, right, negated=kind is ast.IsNot)
+    if kind in (ast.In, ast.NotIn):
+        return _in(r, node, left, right, negated=kind is ast.NotIn)
+    plain = (int, float, str, tuple, type(None))
+    if isinstance(left, plain) and isinstance(right, plain):
+        try:
+            return COMPARE[kind](left, right)
+        except TypeError:
+            return Opaque(text(r, node))
+    sign = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+    name = f"{called(r, node.left, left)} {sign[kind]} {called(r, node.comparators[0], right)}"
+    return Opaque(name[:LONGEST_NAME])
+
+
+def _is(r: Rehearsal, node: ast.Compare, left: Value, right: Value, *, negated: bool) -> Value:
+    from gradkeeper.lint.expressions import called
+
+    if right is None and isinstance(left, Grad):
+        left.param.guarded = True
+        r.guarded.update(node for node in left.param.nodes if node.single)
+        return negated
+    if isinstance(left, Opaque) or isinstance(right, Opaque):
+        if right is None and isinstance(left, Opaque) and (left.role or left.node or left.flow):
+            return negated
+        word = "is not" if negated else "is"
+        one, other = called(r, node.left, left), called(r, node.comparators[0], right)
+        return Opaque(f"{one} {word} {other}"[:LONGEST_NAME])
+    same = left is right or (isinstance(left, (bool, int, str)) and left == right)
+    return same is not negated
+
+
+def _in(r: Rehearsal, node: ast.Compare, left: Value, right: Value, *, negated: bool) -> Value:
+    from gradkeeper.lint.expressions import called
+
+    if isinstance(right, (list, tuple, dict, str)) and isinstance(left, (str, int)):
+        if isinstance(right, dict) or not opaque_parts(right if not isinstance(right, str) else ()):
+            try:
+                return (left in right) is not negated
+            except TypeError:
+                pass
+    word = "not in" if negated else "in"
+    one, other = called(r, node.left, left), called(r, node.comparators[0], right)
+    return Opaque(f"{one} {word} {other}"[:LONGEST_NAME])

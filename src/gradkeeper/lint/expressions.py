@@ -1,0 +1,390 @@
+"""What an expression stands for. One small function per kind of node."""
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from gradkeeper.lint import attributes, calls, comparisons
+from gradkeeper.lint.rehearsal import Rehearsal
+from gradkeeper.lint.tensors import join, mix, scaled
+from gradkeeper.lint.values import (
+    MISSING,
+    External,
+    Function,
+    Grad,
+    Opaque,
+    Optim,
+    Param,
+    Params,
+    Scaler,
+    Value,
+)
+
+BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+SIGNS = {ast.Mod: "%", ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//"}
+LONGEST_NAME = 60
+LARGEST = 10**12
+
+
+def evaluate(r: Rehearsal, node: ast.expr) -> Value:
+    r.operations += 1
+    if r.operations > r.budget:
+        r.spend()
+    handler = HANDLERS.get(type(node))
+    if handler is None:
+        return Opaque(text(r, node))
+    return handler(r, node)
+
+
+def text(r: Rehearsal, node: ast.AST) -> str:
+    """A short name for an expression, the same each time."""
+    if isinstance(node, ast.Name):
+        return node.id
+    texts = r.frame.survey.texts if r.frame.survey else {}
+    known: str | None = texts.get(node)
+    if known is None:
+        known = _dotted(node)
+        if known is None:
+            known = f"{type(node).__name__}@{getattr(node, 'lineno', 0)}"
+        texts[node] = known
+    return known
+
+
+def _dotted(node: ast.AST) -> str | None:
+    try:
+        return ast.unparse(node)[:LONGEST_NAME]
+    except (RecursionError, ValueError, AttributeError):
+        return None
+
+
+def called(r: Rehearsal, node: ast.AST, value: Value) -> str:
+    """How to speak of a value in a question: unknown ones by their own name."""
+    return value.name if isinstance(value, Opaque) else text(r, node)
+
+
+def truth(r: Rehearsal, value: Value) -> bool | None:
+    if isinstance(value, Opaque):
+        return None
+    if isinstance(value, (bool, int, float, str, list, tuple, dict)) or value is None:
+        return bool(value)
+    return True
+
+
+def decide(r: Rehearsal, node: ast.expr) -> bool:
+    """Goes one way at a test; asks where it must."""
+    if isinstance(node, ast.BoolOp):
+        wanted = isinstance(node.op, ast.Or)
+        return wanted if any(decide(r, one) is wanted for one in node.values) else not wanted
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return not decide(r, node.operand)
+    value = evaluate(r, node)
+    known = truth(r, value)
+    if known is None:
+        return answer(r, value.name)
+    return known
+
+
+def answer(r: Rehearsal, question: str) -> bool:
+    """Negations are the same question."""
+    for no, yes in ((" is not ", " is "), (" != ", " == "), (" not in ", " in ")):
+        if no in question:
+            return not r.choices.ask(question.replace(no, yes, 1), default=False)
+    default = not question.endswith(" is None")
+    return r.choices.ask(question, default=default)
+
+
+def test(r: Rehearsal, node: ast.expr) -> tuple[bool | None, str]:
+    """What a test is known to give; else None, and the question that it poses."""
+    if isinstance(node, ast.BoolOp):
+        wanted = isinstance(node.op, ast.Or)
+        open_question = ""
+        for one in node.values:
+            known, question = test(r, one)
+            if known is wanted:
+                return wanted, ""
+            if known is None:
+                open_question = open_question or question
+        return (None, open_question) if open_question else (not wanted, "")
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        known, question = test(r, node.operand)
+        return (None if known is None else not known), question
+    value = evaluate(r, node)
+    known = truth(r, value)
+    return known, (value.name if known is None else "")
+
+
+def _constant(r: Rehearsal, node: ast.Constant) -> Value:
+    return node.value
+
+
+def _name(r: Rehearsal, node: ast.Name) -> Value:
+    value = r.frame.look(node.id)
+    if value is not MISSING:
+        return value
+    if node.id in calls.BUILTINS:
+        return External(node.id)
+    value = Opaque(node.id)
+    if r.frame.survey and node.id in r.frame.survey.gates:
+        return 2
+    module = r.frame.module or r.frame
+    module.names[node.id] = value
+    return value
+
+
+def _attribute(r: Rehearsal, node: ast.Attribute) -> Value:
+    r.here = node
+    return attributes.get(r, evaluate(r, node.value), node.attr, node)
+
+
+def _call(r: Rehearsal, node: ast.Call) -> Value:
+    return calls.call(r, node)
+
+
+def _binary(r: Rehearsal, node: ast.BinOp) -> Value:
+    left, right = evaluate(r, node.left), evaluate(r, node.right)
+    kind = type(node.op)
+    if kind is ast.Mod and r.frame.survey and node in r.frame.survey.gating:
+        r.saw_gate(right)
+        if isinstance(left, Opaque) and isinstance(right, int) and right and not left.flow:
+            # A counter from elsewhere: it counts the batches, or what is done with them.
+            return r.turn % right
+    return combine(r, kind, left, right, node)
+
+
+def combine(
+    r: Rehearsal, kind: type[ast.operator], left: Value, right: Value, node: ast.AST
+) -> Value:
+    if isinstance(left, Grad) or isinstance(right, Grad):
+        return attributes.read(r, left if isinstance(left, Grad) else right, node)
+    plain = (int, float, str, list, tuple)
+    if isinstance(left, plain) and isinstance(right, plain):
+        return _compute(r, kind, left, right, node)
+    sign = SIGNS.get(kind, "@")
+    left_name, right_name = _word(left), _word(right)
+    name = f"{left_name} {sign} {right_name}"[:LONGEST_NAME]
+    if kind in (ast.Mult, ast.Div):
+        return _weighted(r, kind, left, right, name)
+    if kind in (ast.Add, ast.Sub):
+        return _added(r, left, right, name)
+    return mix(r, name, [left, right])
+
+
+def _word(value: Value) -> str:
+    if isinstance(value, Opaque):
+        return value.name
+    return str(value) if isinstance(value, (int, float, str)) else type(value).__name__
+
+
+def _compute(
+    r: Rehearsal, kind: type[ast.operator], left: Value, right: Value, node: ast.AST
+) -> Value:
+    function = BINARY.get(kind)
+    if function is None:
+        if kind is ast.Pow and isinstance(left, (int, float)) and isinstance(right, (int, float)):
+            if abs(left) < 1e4 and abs(right) < 8:
+                return left**right
+        return Opaque(text(r, node))
+    if kind is ast.Mod and isinstance(left, str):
+        return Opaque(text(r, node))
+    if kind is ast.Mult and not (
+        isinstance(left, (int, float)) and isinstance(right, (int, float))
+    ):
+        return left if isinstance(left, (list, tuple)) else Opaque(text(r, node))
+    try:
+        result = function(left, right)
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError):
+        return Opaque(text(r, node))
+    if isinstance(result, int) and abs(result) > LARGEST:
+        return Opaque(text(r, node))
+    return result
+
+
+def _weighted(
+    r: Rehearsal, kind: type[ast.operator], left: Value, right: Value, name: str
+) -> Value:
+    if isinstance(left, Opaque) and isinstance(right, (int, float)):
+        if kind is ast.Div:
+            factor = 1 / right if right else None
+        else:
+            factor = right
+        return scaled(r, name, left, factor, None)
+    if isinstance(right, Opaque) and isinstance(left, (int, float)) and kind is ast.Mult:
+        return scaled(r, name, right, left, None)
+    if isinstance(left, Opaque) and (left.flow or left.maybe):
+        return scaled(r, name, left, None, right)
+    if isinstance(right, Opaque) and (right.flow or right.maybe):
+        return scaled(r, name, right, None, left)
+    return mix(r, name, [left, right])
+
+
+def _added(r: Rehearsal, left: Value, right: Value, name: str) -> Value:
+    if isinstance(left, Params) or isinstance(right, Params):
+        sides = [one if isinstance(one, list) else [one] for one in (left, right)]
+        return [*sides[0], *sides[1]]
+    return mix(r, name, [left, right], keep=True)
+
+
+def _unary(r: Rehearsal, node: ast.UnaryOp) -> Value:
+    value = evaluate(r, node.operand)
+    if isinstance(node.op, ast.Not):
+        known = truth(r, value)
+        return Opaque(f"not {called(r, node, value)}") if known is None else not known
+    if isinstance(node.op, ast.USub):
+        if isinstance(value, (int, float)):
+            return -value
+        if isinstance(value, Opaque):
+            return scaled(r, f"-{value.name}"[:LONGEST_NAME], value, 1.0, None)
+    return value if isinstance(node.op, ast.UAdd) else mix(r, text(r, node), [value])
+
+
+def _bool(r: Rehearsal, node: ast.BoolOp) -> Value:
+    wanted = isinstance(node.op, ast.Or)
+    unknown: list[Opaque] = []
+    value: Value = None
+    for one in node.values:
+        value = evaluate(r, one)
+        known = truth(r, value)
+        if known is wanted:
+            return value if not unknown else Opaque(_asked(unknown, wanted))
+        if known is None:
+            unknown.append(value)
+    if unknown:
+        if len(unknown) == 1:
+            return unknown[0]
+        return mix(r, _asked(unknown, wanted), unknown)
+    return value
+
+
+def _asked(unknown: list[Opaque], wanted: bool) -> str:
+    word = " or " if wanted else " and "
+    return word.join(one.name for one in unknown)[:LONGEST_NAME]
+
+
+def _if(r: Rehearsal, node: ast.IfExp) -> Value:
+    known, question = test(r, node.test)
+    if known is None:
+        if _is_optional(node) or (r.frame.survey and node in r.frame.survey.loud):
+            known = decide(r, node.test)
+        else:
+            return join(question, evaluate(r, node.body), evaluate(r, node.orelse))
+    return evaluate(r, node.body if known else node.orelse)
+
+
+def _is_optional(node: ast.IfExp) -> bool:
+    """`GradScaler() if args.amp else None`: what it is decides on the code that follows."""
+    sides = (node.body, node.orelse)
+    nothing = any(isinstance(one, ast.Constant) and one.value is None for one in sides)
+    return nothing and any(isinstance(one, ast.Call) for one in sides)
+
+
+def _sequence(r: Rehearsal, node: ast.List | ast.Tuple | ast.Set) -> Value:
+    found: list[Value] = []
+    for one in node.elts:
+        if isinstance(one, ast.Starred):
+            value = evaluate(r, one.value)
+            if isinstance(value, (list, tuple)):
+                found.extend(value)
+            else:
+                found.append(value)
+        else:
+            found.append(evaluate(r, one))
+    return tuple(found) if isinstance(node, ast.Tuple) else found
+
+
+def _dict(r: Rehearsal, node: ast.Dict) -> Value:
+    found: dict[Value, Value] = {}
+    for key, value in zip(node.keys, node.values, strict=True):
+        result = evaluate(r, value)
+        if key is None:
+            if isinstance(result, dict):
+                found.update(result)
+            continue
+        name = evaluate(r, key)
+        if not isinstance(name, (str, int, float, bool, type(None))):
+            name = text(r, key)
+        found[name] = result
+    return found
+
+
+def _subscript(r: Rehearsal, node: ast.Subscript) -> Value:
+    value = evaluate(r, node.value)
+    index = None if isinstance(node.slice, ast.Slice) else evaluate(r, node.slice)
+    return attributes.item(r, value, index, node)
+
+
+def _lambda(r: Rehearsal, node: ast.Lambda) -> Value:
+    return Function(node, r.frame)
+
+
+def _joined(r: Rehearsal, node: ast.JoinedStr) -> Value:
+    if r.frame.survey is not None and node in r.frame.survey.loud:
+        for one in node.values:
+            if isinstance(one, ast.FormattedValue):
+                evaluate(r, one.value)
+    return Opaque("text")
+
+
+def _starred(r: Rehearsal, node: ast.Starred) -> Value:
+    return evaluate(r, node.value)
+
+
+def _walrus(r: Rehearsal, node: ast.NamedExpr) -> Value:
+    value = evaluate(r, node.value)
+    if isinstance(node.target, ast.Name):
+        r.frame.names[node.target.id] = value
+    return value
+
+
+def _await(r: Rehearsal, node: ast.Await) -> Value:
+    return evaluate(r, node.value)
+
+
+def _yield(r: Rehearsal, node: ast.Yield) -> Value:
+    value = evaluate(r, node.value) if node.value else None
+    if r.frame.yielded is not None:
+        r.frame.yielded.append(value)
+    return Opaque("sent")
+
+
+def _comprehension(r: Rehearsal, node: Any) -> Value:
+    from gradkeeper.lint import comprehensions
+
+    return comprehensions.evaluate(r, node)
+
+
+HANDLERS: dict[type[ast.AST], Callable[[Rehearsal, Any], Value]] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Call: _call,
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
+    ast.BoolOp: _bool,
+    ast.Compare: comparisons.compare,
+    ast.IfExp: _if,
+    ast.List: _sequence,
+    ast.Tuple: _sequence,
+    ast.Set: _sequence,
+    ast.Dict: _dict,
+    ast.Subscript: _subscript,
+    ast.Lambda: _lambda,
+    ast.JoinedStr: _joined,
+    ast.Starred: _starred,
+    ast.NamedExpr: _walrus,
+    ast.Await: _await,
+    ast.Yield: _yield,
+    ast.ListComp: _comprehension,
+    ast.SetComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
+    ast.DictComp: _comprehension,
+}
+
+__all__ = ["Optim", "Param", "Scaler", "decide", "evaluate", "test", "text", "truth"]

@@ -1,0 +1,117 @@
+"""Which files to check: what is named, and what lies below the folders that are named."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from fnmatch import translate
+
+from gradkeeper.lint.words import words
+
+ENDINGS = (".py", ".ipynb")
+EXCLUDED = words(
+    """.git .hg .svn .venv venv env __pycache__ node_modules build dist .tox .nox .eggs .mypy_cache
+    .ruff_cache .pytest_cache .ipynb_checkpoints site-packages .direnv __pypackages__ .bzr"""
+)
+
+
+def find(paths: Iterable[str]) -> Iterator[str]:
+    """Files in order, each once. A file that is named is taken whatever its name."""
+    seen: set[str] = set()
+    for path in map(os.path.normpath, paths):
+        found = _below(path) if os.path.isdir(path) else iter((path,))
+        for one in found:
+            if one not in seen:
+                seen.add(one)
+                yield one
+
+
+def _below(folder: str) -> Iterator[str]:
+    ignored = Ignore.above(folder)
+    waiting = [(folder, ignored)]
+    while waiting:
+        here, ignored = waiting.pop()
+        ignored = ignored.with_file(here)
+        try:
+            entries = sorted(os.scandir(here), key=lambda entry: entry.name)
+        except OSError:
+            continue
+        folders = []
+        for entry in entries:
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if is_folder and entry.name in EXCLUDED:
+                continue
+            if not is_folder and not entry.name.endswith(ENDINGS):
+                continue
+            if ignored.covers(entry.path, is_folder):
+                continue
+            if is_folder:
+                folders.append((entry.path, ignored))
+            elif entry.is_file():
+                yield os.path.normpath(entry.path)
+        waiting.extend(reversed(folders))
+
+
+class Ignore:
+    """The .gitignore files that apply in a folder; a later line overrules an earlier one."""
+
+    def __init__(self, lines: tuple[tuple[str, re.Pattern[str], bool, bool], ...] = ()) -> None:
+        self._lines = lines
+
+    @classmethod
+    def above(cls, folder: str) -> "Ignore":
+        """Those of the folders above, up to the repository's root."""
+        chain = []
+        here = os.path.abspath(folder)
+        while not os.path.exists(os.path.join(here, ".git")):
+            parent = os.path.dirname(here)
+            if parent == here:
+                return cls()
+            chain.append(parent)
+            here = parent
+        found = cls()
+        for one in reversed(chain):
+            found = found.with_file(one)
+        return found
+
+    def with_file(self, folder: str) -> "Ignore":
+        try:
+            with open(os.path.join(folder, ".gitignore"), encoding="utf-8", errors="replace") as f:
+                text = f.read()
+        except OSError:
+            return self
+        base = os.path.abspath(folder)
+        lines = [_pattern(base, line) for line in text.splitlines()]
+        return Ignore((*self._lines, *(line for line in lines if line)))
+
+    def covers(self, path: str, is_folder: bool) -> bool:
+        if not self._lines:
+            return False
+        full = os.path.abspath(path)
+        covered = False
+        for base, pattern, negated, folders_only in self._lines:
+            if folders_only and not is_folder:
+                continue
+            relative = os.path.relpath(full, base).replace(os.sep, "/")
+            if not relative.startswith("../") and pattern.match(relative):
+                covered = not negated
+        return covered
+
+
+def _pattern(base: str, line: str) -> tuple[str, re.Pattern[str], bool, bool] | None:
+    line = line.rstrip()
+    if not line or line.startswith("#"):
+        return None
+    negated = line.startswith("!")
+    line = line.removeprefix("!")
+    folders_only = line.endswith("/")
+    line = line.rstrip("/")
+    anchored = "/" in line
+    line = line.removeprefix("/")
+    parts = [
+        translate(part).removesuffix(r"\Z") if part != "**" else ".*" for part in line.split("/")
+    ]
+    # translate() lets * cross a slash; one segment at a time, it must not.
+    parts = [part.replace(".*", "[^/]*") if part != ".*" else part for part in parts]
+    body = "/".join(parts).replace(".*/", "(?:.*/)?")
+    start = "" if anchored else "(?:.*/)?"
+    return base, re.compile(f"{start}{body}$"), negated, folders_only

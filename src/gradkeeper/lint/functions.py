@@ -1,0 +1,137 @@
+"""Entering functions of the program: binding arguments, running bodies, coming back."""
+
+import ast
+
+from gradkeeper.lint import statements
+from gradkeeper.lint.rehearsal import DEEPEST, Rehearsal
+from gradkeeper.lint.tensors import join, mix
+from gradkeeper.lint.values import Frame, Function, Loader, Opaque, Return, Value
+
+ASSUMED_GATE = 2
+CUTTING = ("no_grad", "inference_mode")
+MOST_NESTED = 2
+
+
+def enter(
+    r: Rehearsal, function: Function, args: list[Value], kwargs: dict[str, Value], node: ast.AST
+) -> Value:
+    code = function.node
+    nested = sum(1 for one in r.entered if one is code)
+    if nested >= MOST_NESTED or len(r.entered) >= DEEPEST:
+        return mix(r, f"{function.name}()", [*args, *kwargs.values()])
+    survey = function.frame.survey
+    if survey is not None and code in survey.dull:
+        return Opaque(f"{function.name}()")
+    if survey is not None and code in survey.yields and not isinstance(code, ast.Lambda):
+        if code not in survey.loud:
+            return Loader(function.name)
+    frame = Frame(
+        {},
+        function.frame,
+        function.frame.module or function.frame,
+        function.name,
+        survey,
+        function.frame.file,
+        home=function.home or function.frame.home,
+    )
+    if function.is_bound:
+        args = [function.bound, *args]
+        frame.me = function.bound
+    else:
+        frame.me = function.frame.me
+    bind_arguments(r, function, args, kwargs, frame)
+    if survey is None or code in survey.loud or isinstance(code, ast.Lambda):
+        return _run(r, function, frame)
+    return _run_quiet(r, function, frame)
+
+
+def bind_arguments(
+    r: Rehearsal, function: Function, args: list[Value], kwargs: dict[str, Value], frame: Frame
+) -> None:
+    spec = function.node.args
+    names = [one.arg for one in (*spec.posonlyargs, *spec.args)]
+    for name, value in zip(names, args, strict=False):
+        frame.names[name] = value
+    if spec.vararg:
+        frame.names[spec.vararg.arg] = list(args[len(names) :])
+    extra: dict[str, Value] = {}
+    known = {*names, *(one.arg for one in spec.kwonlyargs)}
+    for name, value in kwargs.items():
+        if name in known:
+            frame.names[name] = value
+        else:
+            extra[name] = value
+    if spec.kwarg:
+        frame.names[spec.kwarg.arg] = extra
+    defaults = dict(
+        zip(names[len(names) - len(function.defaults) :], function.defaults, strict=False)
+    )
+    defaults.update(function.kw_defaults)
+    for name in known:
+        if name not in frame.names:
+            frame.names[name] = _missing(r, name, defaults, frame)
+
+
+def _missing(r: Rehearsal, name: str, defaults: dict[str, Value], frame: Frame) -> Value:
+    gates = frame.survey.gates if frame.survey is not None else ()
+    if name in defaults:
+        value = defaults[name]
+        if name in gates and value in (1, None) and not isinstance(value, bool):
+            return ASSUMED_GATE
+        return value
+    return ASSUMED_GATE if name in gates else Opaque(name)
+
+
+def _run_quiet(r: Rehearsal, function: Function, frame: Frame) -> Value:
+    """Runs a function that makes no event; if it gives and changes nothing either, only once."""
+    before = (len(r.tape), r.changes)
+    result = _run(r, function, frame)
+    if (len(r.tape), r.changes) == before and _is_dull(result) and not frame.outer:
+        frame.survey.dull.add(function.node)
+    return result
+
+
+def _is_dull(result: Value) -> bool:
+    if isinstance(result, Opaque):
+        return not (
+            result.flow or result.maybe or result.node or result.role or result.leaf
+        ) and not (result.hints or result.disk or result.length or result.attrs)
+    if isinstance(result, (list, tuple)):
+        return all(_is_dull(one) for one in result[:8])
+    if isinstance(result, dict):
+        return all(_is_dull(one) for one in list(result.values())[:8])
+    return result is None
+
+
+def _run(r: Rehearsal, function: Function, frame: Frame) -> Value:
+    from gradkeeper.lint.expressions import evaluate
+
+    code = function.node
+    before, grad = r.frame, r.grad
+    r.frame = frame
+    r.entered.append(code)
+    r.visited.add(code)
+    if not isinstance(code, ast.Lambda):
+        for one in code.decorator_list:
+            name = one.func if isinstance(one, ast.Call) else one
+            if getattr(name, "attr", getattr(name, "id", "")) in CUTTING:
+                r.grad = False
+    try:
+        if isinstance(code, ast.Lambda):
+            return evaluate(r, code.body)
+        signal = statements.block(r, code.body)
+        if isinstance(signal, Return):
+            return signal.value
+        return _passed_over(r, frame)
+    finally:
+        r.entered.pop()
+        r.frame, r.grad = before, grad
+
+
+def _passed_over(r: Rehearsal, frame: Frame) -> Value:
+    """The end was reached past a `return` under an unknown test: that is what it gives."""
+    result: Value = None
+    for statement in frame.skipped[:4]:
+        value = statements.returned(r, statement)
+        result = value if result is None else join("", result, value)
+    return result

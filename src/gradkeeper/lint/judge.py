@@ -1,0 +1,69 @@
+"""Audits tapes and weighs what the rules say: on every path, or on some."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gradkeeper.lint.rehearse import Run
+from gradkeeper.model import Findings, audit
+from gradkeeper.model.finding import Because, Finding, Severity
+from gradkeeper.model.rule import Rule
+
+ON_FAULTS = ("GK605",)
+"""What a path with an exception on it may speak of; the rest is told by the ordinary paths."""
+Key = tuple[str, str, int]
+
+
+def judge(runs: Iterable[Run], rules: Iterable[Rule]) -> list[Finding]:
+    """What holds on each path that comes to the line is certain; the rest is possible."""
+    runs = list(runs)
+    trusted = [run for run in runs if not run.doubts]
+    if 2 * len(trusted) < len(runs):
+        return []
+    rules = tuple(rules)
+    heard: list[dict[Key, Finding]] = []
+    for run in trusted:
+        told = audit(run.tape, rules)
+        folded = Findings(one for one in told if not run.faulty or one.rule in ON_FAULTS)
+        heard.append({(one.rule, one.site.file, one.site.line): one for one in folded})
+    lines = [{(e.site.file, e.site.line) for e in run.tape} for run in trusted]
+    found: dict[Key, Finding] = {}
+    for said in heard:
+        for key, finding in said.items():
+            if key not in found:
+                found[key] = _weigh(key, finding, trusted, heard, lines)
+    return list(found.values())
+
+
+def _weigh(
+    key: Key,
+    finding: Finding,
+    runs: list[Run],
+    heard: list[dict[Key, Finding]],
+    lines: list[set[tuple[str, int]]],
+) -> Finding:
+    without = [
+        run
+        for run, said, reached in zip(runs, heard, lines, strict=True)
+        if key not in said and key[1:] in reached and run.spends
+    ]
+    having = [run for run, said in zip(runs, heard, strict=True) if key in said]
+    without = [run for run in without if run.faulty == having[0].faulty]
+    if not without:
+        return finding
+    branch = _difference(having, without)
+    because = finding.because
+    if branch:
+        because = (*because, Because(finding.site, f"only where {branch}"))
+    return replace(finding, certain=False, severity=Severity.INFO, because=because)
+
+
+def _difference(having: list[Run], without: list[Run]) -> str:
+    """The answer that all paths with the finding share and none without has."""
+    shared = set(having[0].choices.items())
+    for run in having[1:]:
+        shared &= set(run.choices.items())
+    for run in without:
+        shared -= set(run.choices.items())
+    for question, answer in shared:
+        return f"{question} is {answer}" if " " not in question else f"{question}: {answer}"
+    return ""

@@ -1,0 +1,310 @@
+"""Loops: how many rounds, over what, and where a batch or an epoch begins."""
+
+import ast
+
+from gradkeeper.lint.rehearsal import Loop, Rehearsal
+from gradkeeper.lint.values import (
+    BREAK,
+    Loader,
+    Module,
+    Opaque,
+    Param,
+    Params,
+    Return,
+    Signal,
+    Value,
+    Wrapped,
+)
+from gradkeeper.model import events as ev
+
+MOST_QUIET = 8
+OUTER_ROUNDS = 2
+CLOSING_ROUNDS = 3
+
+
+def for_loop(r: Rehearsal, node: ast.For | ast.AsyncFor) -> Signal:
+    from gradkeeper.lint import expressions
+
+    iterable = expressions.evaluate(r, node.iter)
+    if _parameters(iterable) is not None:
+        return _over_parameters(r, node, iterable)
+    if isinstance(iterable, Opaque) and iterable.role == "parts":
+        return _over_parts(r, node, iterable)
+    if r.frame.survey is None or node not in r.frame.survey.rounds:
+        return _quiet(r, node, iterable)
+    return _loud(r, node, iterable)
+
+
+def _parameters(iterable: Value) -> Params | None:
+    if isinstance(iterable, Params):
+        return iterable
+    if isinstance(iterable, Wrapped) and iterable.of:
+        return _parameters(iterable.of[0])
+    return None
+
+
+def _over_parameters(r: Rehearsal, node: ast.For | ast.AsyncFor, iterable: Value) -> Signal:
+    """One round stands for all parameters of the set."""
+    from gradkeeper.lint import statements
+
+    params = _parameters(iterable)
+    assert params is not None
+    if params.oneshot and params.used:
+        r.post(ev.Exhaust(site=r.site(node.iter), use="this loop"))
+        return None
+    params.used = True
+    r.in_params += 1
+    partial = r.partial
+    statements.assign(r, node.target, element_of(r, iterable), node)
+    signal = statements.block(r, node.body)
+    r.in_params -= 1
+    r.partial = partial
+    return signal if isinstance(signal, Return) else None
+
+
+def _over_parts(r: Rehearsal, node: ast.For | ast.AsyncFor, iterable: Opaque) -> Signal:
+    from gradkeeper.lint import statements
+
+    r.in_params += 1
+    statements.assign(r, node.target, iterable.inner, node)
+    signal = statements.block(r, node.body)
+    r.in_params -= 1
+    return signal if isinstance(signal, Return) else None
+
+
+def element_of(r: Rehearsal, iterable: Value, index: Value = None) -> Value:
+    """What one round of a loop is given."""
+    if isinstance(iterable, Params):
+        param = Param(iterable.nodes)
+        return (Opaque("name", data=True), param) if iterable.named else param
+    if isinstance(iterable, Wrapped):
+        if iterable.kind == "enumerate":
+            return (index, element_of(r, iterable.of[0], _minus(index, iterable.start)))
+        return tuple(element_of(r, one, index) for one in iterable.of)
+    if isinstance(iterable, (list, tuple, range)):
+        if isinstance(index, int) and 0 <= index < len(iterable):
+            return iterable[index]
+        return iterable[0] if iterable else Opaque("element", data=True)
+    if isinstance(iterable, Opaque):
+        if iterable.inner is not None:
+            return iterable.inner
+        return Opaque(
+            f"{iterable.name}[i]",
+            iterable.flow,
+            iterable.maybe,
+            data=not (iterable.flow or iterable.maybe),
+            disk=iterable.disk,
+        )
+    if isinstance(iterable, Loader):
+        return iterable.element or Opaque(f"{iterable.name}[i]", data=True)
+    return Opaque("element", data=True)
+
+
+def _minus(index: Value, start: Value) -> Value:
+    if isinstance(index, int) and isinstance(start, int):
+        return index - start
+    return None
+
+
+def count_of(iterable: Value) -> int | None:
+    """How many rounds the source tells of."""
+    if isinstance(iterable, (list, tuple, range, dict)):
+        return len(iterable)
+    if isinstance(iterable, (Opaque, Loader)):
+        return iterable.length
+    if isinstance(iterable, Wrapped):
+        counts = [count_of(one) for one in iterable.of]
+        known = [one for one in counts if one is not None]
+        if iterable.kind == "enumerate" or len(known) == len(counts):
+            return min(known, default=None)
+        return None
+    if isinstance(iterable, Module) and iterable.items is not None:
+        return len(iterable.items)
+    return None
+
+
+def elements(r: Rehearsal, iterable: Value, node: ast.AST) -> tuple[list[Value], bool]:
+    """The elements of something short and known, and whether these are all."""
+    if isinstance(iterable, Module) and iterable.items is not None:
+        iterable = list(iterable.items)
+    if isinstance(iterable, dict):
+        iterable = list(iterable)
+    if isinstance(iterable, Params):
+        if iterable.oneshot and iterable.used:
+            r.post(ev.Exhaust(site=r.site(node), use="this loop"))
+            return [], True
+        iterable.used = True
+        return [element_of(r, iterable)], True
+    if isinstance(iterable, Wrapped) and _parameters(iterable) is not None:
+        return [element_of(r, iterable)], True
+    count = count_of(iterable)
+    if isinstance(iterable, (list, tuple, range, Wrapped)) and count is not None:
+        start = iterable.start if isinstance(iterable, Wrapped) else 0
+        begin = start if isinstance(start, int) else 0
+        some = range(begin, begin + min(count, 64))
+        return [element_of(r, iterable, one) for one in some], count <= 64
+    return [element_of(r, iterable)], False
+
+
+def _quiet(r: Rehearsal, node: ast.For | ast.AsyncFor, iterable: Value) -> Signal:
+    from gradkeeper.lint import statements
+
+    found, known = elements(r, iterable, node.iter)
+    exact = known and len(found) <= MOST_QUIET
+    before = dict(r.frame.names)
+    for element in found if exact else found[:1]:
+        statements.assign(r, node.target, element, node)
+        signal = statements.block(r, node.body)
+        if signal is BREAK:
+            break
+        if isinstance(signal, Return):
+            return signal
+    if not exact:
+        _forget_counters(r, before)
+    return None
+
+
+def _forget_counters(r: Rehearsal, before: dict[str, Value]) -> None:
+    """Numbers that a loop of unknown length has changed are not known after it."""
+    for name, value in r.frame.names.items():
+        if isinstance(value, (int, float)) and before.get(name) != value:
+            r.frame.names[name] = Opaque(name)
+
+
+def _loud(r: Rehearsal, node: ast.For | ast.AsyncFor, iterable: Value) -> Signal:
+    if isinstance(iterable, Module) and iterable.items is not None:
+        iterable = list(iterable.items)
+    if isinstance(iterable, dict):
+        iterable = list(iterable)
+    count = count_of(iterable)
+    total = _rounds(r, node, iterable, count)
+    data = _is_data(r, node, iterable)
+    epoch = data and r.frame.survey is not None and node in r.frame.survey.stepping
+    source = _source(r, node)
+    if epoch:
+        r.post(ev.EpochBegin(site=r.site(node), source=source))
+    signal = _rounds_of(r, node, iterable, total, data, source)
+    if epoch:
+        r.post(ev.EpochEnd(site=r.site(node), source=source))
+    return signal
+
+
+def _rounds(r: Rehearsal, node: ast.AST, iterable: Value, count: int | None) -> int:
+    survey = r.frame.survey
+    if node in survey.outer:
+        most = CLOSING_ROUNDS if node in survey.closing else OUTER_ROUNDS
+        if isinstance(iterable, (list, tuple)):
+            most = max(most, min(len(iterable), 4))
+        if node in survey.closing and r.gate > 1:
+            most = 2 * r.gate + 1
+        return most if count is None else min(most, count)
+    if count is None:
+        return r.batches
+    return count if isinstance(iterable, (list, tuple)) and count < 9 else r.rounds(count)
+
+
+def _is_data(r: Rehearsal, node: ast.AST, iterable: Value) -> bool:
+    """Whether each round has a batch of its own; else the rounds share one, as time steps do."""
+    survey = r.frame.survey
+    if node in survey.outer and node not in survey.fetching and node not in survey.closing:
+        return False
+    nested = any(loop.data for loop in r.loops)
+    if not nested or node in survey.fetching:
+        return True
+    return isinstance(iterable, (Loader, Wrapped)) or (
+        isinstance(iterable, Opaque) and not iterable.data
+    )
+
+
+def _source(r: Rehearsal, node: ast.AST) -> str:
+    from gradkeeper.lint.expressions import text
+
+    return text(r, getattr(node, "iter", None) or node)
+
+
+def fetch(r: Rehearsal, node: ast.AST, iterable: Value) -> None:
+    r.fetch(node, str(getattr(iterable, "name", "loop")))
+
+
+def _rounds_of(
+    r: Rehearsal,
+    node: ast.For | ast.AsyncFor,
+    iterable: Value,
+    total: int,
+    data: bool,
+    source: str,
+) -> Signal:
+    from gradkeeper.lint import statements
+
+    loop = Loop(node, data=data)
+    r.loops.append(loop)
+    start = iterable.start if isinstance(iterable, Wrapped) else 0
+    begin = start if isinstance(start, int) else 0
+    signal: Signal = None
+    for turn in range(total):
+        loop.round, loop.last = turn, turn == total - 1
+        if data:
+            r.fetch(node, source)
+        statements.assign(r, node.target, element_of(r, iterable, begin + turn), node)
+        signal = statements.block(r, node.body)
+        if signal is BREAK or isinstance(signal, Return):
+            break
+    _finish(r, loop)
+    if signal is BREAK or isinstance(signal, Return):
+        return signal if isinstance(signal, Return) else None
+    return statements.block(r, node.orelse)
+
+
+def _finish(r: Rehearsal, loop: Loop) -> None:
+    r.loops.pop()
+    if loop.backwards:
+        r.finished[loop.node] = r.finished.get(loop.node, False) or loop.steps > 0
+    for above in r.loops:
+        if loop.steps:
+            r.finished[loop.node] = True
+        _ = above
+
+
+def while_loop(r: Rehearsal, node: ast.While) -> Signal:
+    from gradkeeper.lint import expressions, statements
+
+    survey = r.frame.survey
+    if survey is None or node not in survey.rounds:
+        return _quiet_while(r, node)
+    outer = node in survey.outer
+    data = not outer or node in survey.fetching or node in survey.closing
+    most = r.batches if not outer or node in survey.closing else OUTER_ROUNDS
+    loop = Loop(node, data=data)
+    r.loops.append(loop)
+    source = expressions.text(r, node.test)
+    signal: Signal = None
+    turn = 0
+    while True:
+        known, _ = expressions.test(r, node.test)
+        limit = max(most, 4 * r.gate) if known and not outer else most
+        if known is False or turn >= limit or _cut_short(r, node, turn, most, known):
+            break
+        turn += 1
+        loop.round = turn
+        if data:
+            r.fetch(node, source)
+        signal = statements.block(r, node.body)
+        if signal is BREAK or isinstance(signal, Return):
+            break
+    _finish(r, loop)
+    return signal if isinstance(signal, Return) else None
+
+
+def _cut_short(r: Rehearsal, node: ast.While, turn: int, most: int, known: bool | None) -> bool:
+    """`while True` never ends by itself: it stops where an epoch would."""
+    forever = isinstance(node.test, ast.Constant)
+    return forever and turn >= most
+
+
+def _quiet_while(r: Rehearsal, node: ast.While) -> Signal:
+    from gradkeeper.lint import statements
+
+    before = dict(r.frame.names)
+    signal = statements.block(r, node.body)
+    _forget_counters(r, before)
+    return signal if isinstance(signal, Return) else None

@@ -1,0 +1,65 @@
+"""Many files: read, scanned, checked, on as many cores as there are."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+from gradkeeper.lint import notebook
+from gradkeeper.lint.check import Checked, check_source, parse, unparsable
+from gradkeeper.lint.vocabulary import may_train
+from gradkeeper.model.finding import Finding
+from gradkeeper.model.rule import Rule
+
+FEW = 12
+"""Files that are not worth a second process."""
+SMALL_TREE = 400
+"""Up to here, files that do not train are parsed as well, to say where they cannot be."""
+
+
+def check_files(
+    paths: Sequence[str], rules: Iterable[Rule], named: Iterable[str] = ()
+) -> Iterator[tuple[str, Checked]]:
+    """Results in the order of the files."""
+    thorough = len(paths) <= SMALL_TREE
+    work = partial(check_file, rules=tuple(rules), thorough=thorough, named=frozenset(named))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    if len(paths) <= FEW or cores < 2:
+        yield from zip(paths, map(work, paths), strict=True)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+
+    chunk = max(1, min(64, len(paths) // (cores * 8)))
+    with ProcessPoolExecutor(cores) as pool:
+        yield from zip(paths, pool.map(work, paths, chunksize=chunk), strict=True)
+
+
+def check_file(
+    path: str, rules: Iterable[Rule], *, thorough: bool = True, named: frozenset[str] = frozenset()
+) -> Checked:
+    """Reads and checks one file. A byte scan tells whether it can train at all."""
+    try:
+        with open(path, "rb") as stream:
+            raw = stream.read()
+    except OSError as error:
+        why = ValueError(f"it cannot be opened ({error.strerror or error})")
+        return Checked([unparsable(why, path)])
+    if path.endswith(".ipynb"):
+        return check_notebook(raw, path, rules)
+    if not may_train(raw):
+        if not (thorough or path in named):
+            return Checked()
+        tree = parse(raw, path)
+        return Checked([tree]) if isinstance(tree, Finding) else Checked()
+    from gradkeeper.lint.project import Project
+
+    return check_source(raw, path, rules, project=Project(path))
+
+
+def check_notebook(raw: bytes, path: str, rules: Iterable[Rule]) -> Checked:
+    try:
+        book = notebook.read(raw)
+    except ValueError as error:
+        return Checked([unparsable(error, path)])
+    checked = check_source(book.text, path, rules, fixes=False)
+    checked.findings = [book.localise(finding) for finding in checked.findings]
+    return checked

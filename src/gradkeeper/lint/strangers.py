@@ -1,0 +1,37 @@
+"""Code that is not seen and may do what is looked for: then nothing is said of what was seen."""
+
+import re
+from collections.abc import Iterable
+
+from gradkeeper.lint.rehearsal import Rehearsal
+from gradkeeper.lint.values import Opaque, Optim, Value
+from gradkeeper.model import events as ev
+
+HARMLESS = re.compile(
+    r"lr|learning_rate|save|checkpoint|ckpt|log|print|state|load|schedul|warmup|clip|ema|repr|"
+    r"isinstance|len|prepare|wrap|setup|initialize|norm|get_|count|hook|report|record|callback|"
+    r"patch|profile|to_device|is_|has_|write|update_param|track|watch",
+    re.I,
+)
+ACTS = re.compile(r"backward|zero_?grad|clear_?grad|reset_?grad|zero_out|optimi[sz]e_step", re.I)
+
+
+def meet(r: Rehearsal, name: str, values: Iterable[Value]) -> None:
+    """A call of unknown code by this name, with these arguments."""
+    last = name.rpartition(".")[2]
+    if ACTS.search(last):
+        r.doubt("gradients are handled in code that is not seen")
+    elif r.loops and not HARMLESS.search(last):
+        if any(_is_optimizer(one) for one in values):
+            r.doubt("an optimizer is handed to code that is not seen")
+
+
+def _is_optimizer(value: Value) -> bool:
+    return isinstance(value, Optim) or (isinstance(value, Opaque) and isinstance(value.role, Optim))
+
+
+def steps_unseen(tape: list[ev.Event]) -> bool:
+    """There are steps and no backward: whoever computes the gradients is not seen."""
+    credits = (ev.Backward, ev.Assign, ev.Restore)
+    stepped = any(isinstance(event, ev.Step) for event in tape)
+    return stepped and not any(isinstance(event, credits) for event in tape)

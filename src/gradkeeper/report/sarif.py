@@ -1,0 +1,108 @@
+"""Findings as SARIF 2.1.0, for code scanning. The rules' help is their own document."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from gradkeeper.model import Finding, Severity
+from gradkeeper.model.finding import Fix
+from gradkeeper.report.source import line_of, shown_path
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+
+
+def render(findings: Iterable[Finding]) -> str:
+    shown = list(findings)
+    rules = sorted({finding.rule: finding.name for finding in shown}.items())
+    order = {code: index for index, (code, _) in enumerate(rules)}
+    driver = {
+        "name": "gradkeeper",
+        "informationUri": "https://github.com/gradkeeper/gradkeeper",
+        "rules": [_rule(code, name) for code, name in rules],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(finding, order) for finding in shown],
+    }
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _rule(code: str, name: str) -> dict[str, Any]:
+    described: dict[str, Any] = {"id": code, "name": name}
+    described["shortDescription"] = {"text": name.replace("-", " ")}
+    described["help"] = {"text": f"gradkeeper explain {code}"}
+    return described
+
+
+def _result(finding: Finding, order: dict[str, int]) -> dict[str, Any]:
+    message = finding.message
+    if finding.cell is not None:
+        message = f"cell {finding.cell}: {message}"
+    if finding.remedy:
+        message = f"{message}. Remedy: {finding.remedy}"
+    result: dict[str, Any] = {
+        "ruleId": finding.rule,
+        "ruleIndex": order[finding.rule],
+        "level": LEVELS[finding.severity],
+        "message": {"text": message},
+        "locations": [_location(finding.site.file, finding.site.line, finding.site.column)],
+        "partialFingerprints": {"gradkeeper/v1": _fingerprint(finding)},
+        "properties": {"certain": finding.certain, "count": finding.count},
+    }
+    if finding.because:
+        result["relatedLocations"] = [
+            {
+                **_location(one.site.file, one.site.line, one.site.column),
+                "message": {"text": one.note},
+            }
+            for one in finding.because
+        ]
+    if finding.fix is not None:
+        result["fixes"] = [_fix(finding.fix, finding.remedy)]
+    return result
+
+
+def _location(path: str, line: int, column: int) -> dict[str, Any]:
+    return {
+        "physicalLocation": {
+            "artifactLocation": {"uri": _uri(path)},
+            "region": {"startLine": line, "startColumn": column},
+        }
+    }
+
+
+def _uri(path: str) -> str:
+    from urllib.parse import quote
+
+    return quote(shown_path(path).replace("\\", "/"))
+
+
+def _fingerprint(finding: Finding) -> str:
+    """By rule, file and the line's text: it survives edits elsewhere in the file."""
+    line = line_of(finding.site.file, finding.site.line) or str(finding.site.line)
+    text = "\0".join((finding.rule, shown_path(finding.site.file), line.strip()))
+    import hashlib
+
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _fix(fix: Fix, remedy: str) -> dict[str, Any]:
+    changes: dict[str, list[dict[str, Any]]] = {}
+    for edit in fix.edits:
+        region = {
+            "startLine": edit.start[0],
+            "startColumn": edit.start[1],
+            "endLine": edit.end[0],
+            "endColumn": edit.end[1],
+        }
+        replacement = {"deletedRegion": region, "insertedContent": {"text": edit.text}}
+        changes.setdefault(edit.path, []).append(replacement)
+    return {
+        "description": {"text": remedy or "fix"},
+        "artifactChanges": [
+            {"artifactLocation": {"uri": _uri(path)}, "replacements": replacements}
+            for path, replacements in changes.items()
+        ],
+    }
