@@ -1,0 +1,139 @@
+"""What differs between two states, value by value and bit by bit."""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gradkeeper.checkpoint.path import Path, spelled
+
+if TYPE_CHECKING:
+    import numpy
+
+MISSING = object()
+
+
+@dataclass(frozen=True)
+class Difference:
+    where: str
+    what: str
+
+
+def differences(one: Any, other: Any, path: Path = ()) -> Iterator[Difference]:
+    if type(one) is not type(other) or one is MISSING:
+        yield Difference(spelled("state", path), _in_words(one, other))
+    elif isinstance(one, dict):
+        for key in {**one, **other}:
+            yield from differences(one.get(key, MISSING), other.get(key, MISSING), (*path, key))
+    elif isinstance(one, list | tuple):
+        yield from _of_lists(one, other, path)
+    else:
+        what = _of_leaves(one, other)
+        if what:
+            yield Difference(spelled("state", path), what)
+
+
+def _of_lists(one: Any, other: Any, path: Path) -> Iterator[Difference]:
+    for number in range(max(len(one), len(other))):
+        left = one[number] if number < len(one) else MISSING
+        right = other[number] if number < len(other) else MISSING
+        yield from differences(left, right, (*path, number))
+
+
+def _of_leaves(one: Any, other: Any) -> str:
+    import numpy
+    import torch
+
+    if isinstance(one, torch.Tensor | numpy.ndarray):
+        return _of_tensors(one, other)
+    # NaN equals itself here, and 0.0 is not -0.0: what counts is what would be loaded.
+    return "" if _bits(one) == _bits(other) else _in_words(one, other)
+
+
+def _bits(value: Any) -> Any:
+    import numpy
+
+    match value:
+        case numpy.generic():
+            return value.dtype.str, value.tobytes()
+        case float():
+            return struct.pack(">d", value)
+        case complex():
+            return struct.pack(">dd", value.real, value.imag)
+    return value
+
+
+def _of_tensors(one: Any, other: Any) -> str:
+    if (one.dtype, one.shape) != (other.dtype, other.shape):
+        return _in_words(one, other)
+    left, right = _flat(one), _flat(other)
+    if left.tobytes() == right.tobytes():
+        return ""
+    left, right = _numbers(left, one.dtype), _numbers(right, one.dtype)
+    differing = (left != right) & ~((left != left) & (right != right))
+    count = int(differing.sum())
+    if not count:
+        return "equal numbers in other bits: the sign of a zero, or a NaN"
+    return f"{count:,} of {left.size:,} elements differ, by at most {_most(left, right):.6g}"
+
+
+def _flat(value: Any) -> "numpy.ndarray[Any, Any]":
+    """A copy in order, a tensor as bytes: numpy has no name for half of torch's types."""
+    import numpy
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        flat: numpy.ndarray[Any, Any] = value.contiguous().reshape(-1).view(torch.uint8).numpy()
+        return flat
+    return value.reshape(-1)  # type: ignore[no-any-return]
+
+
+def _numbers(flat: "numpy.ndarray[Any, Any]", dtype: Any) -> "numpy.ndarray[Any, Any]":
+    """Wider where numpy does not know the type, never where that would round."""
+    import torch
+
+    if not isinstance(dtype, torch.dtype):
+        return flat
+    tensor = torch.from_numpy(flat).view(dtype)
+    try:
+        return tensor.numpy()
+    except TypeError:
+        wide = torch.complex64 if dtype.is_complex else torch.float32
+    try:
+        return tensor.to(wide).numpy()
+    except RuntimeError:  # pairs of 4-bit floats, and other types that nothing can be done with
+        return flat
+
+
+def _most(left: "numpy.ndarray[Any, Any]", right: "numpy.ndarray[Any, Any]") -> float:
+    """The largest distance; infinite where one is NaN or infinite and the other is not."""
+    import numpy
+
+    if left.dtype.kind in "biu":
+        # In 64 bits that wrap around: as floats, neighbours among large ints would look equal.
+        largest, smallest = numpy.maximum(left, right), numpy.minimum(left, right)
+        return float((largest.astype(numpy.uint64) - smallest.astype(numpy.uint64)).max())
+    wide = numpy.complex128 if left.dtype.kind == "c" else numpy.float64
+    apart = left != right
+    with numpy.errstate(invalid="ignore", over="ignore"):
+        distance = numpy.abs(left[apart].astype(wide) - right[apart].astype(wide))
+    both_nan = (left != left)[apart] & (right != right)[apart]
+    return float(numpy.nan_to_num(distance[~both_nan], nan=numpy.inf, posinf=numpy.inf).max())
+
+
+def _in_words(one: Any, other: Any) -> str:
+    return f"{_word(one)} against {_word(other)}"
+
+
+def _word(value: Any) -> str:
+    import numpy
+    import torch
+
+    if value is MISSING:
+        return "nothing"
+    if isinstance(value, torch.Tensor | numpy.ndarray):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"an int of {value.bit_length():,} bits"  # which Python may refuse to print
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

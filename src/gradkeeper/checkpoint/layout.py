@@ -1,0 +1,201 @@
+"""Tensors as blocks of memory, and back: each byte is kept once, however many tensors show it.
+
+Tied weights, views of one buffer and overlapping slices come back tied as they were. A tensor is
+kept with its strides (channels_last stays so), except for one that shows only some of its memory,
+like a column of a matrix: of that its elements are kept, in order.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gradkeeper.checkpoint.errors import UnreadableError
+
+if TYPE_CHECKING:
+    import torch
+
+# No element is larger (complex128).
+ALIGNED = 16
+
+
+@dataclass(frozen=True)
+class Block:
+    """A run of memory that is written as one tensor of the file."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    itemsize: int
+    memory: "torch.Tensor"  # its bytes, on whatever device they are
+
+    @property
+    def size(self) -> int:
+        return self.memory.numel()
+
+
+@dataclass(frozen=True)
+class View:
+    """How one tensor shows a block."""
+
+    block: str
+    dtype: str
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int = 0  # in bytes
+
+
+@dataclass(frozen=True)
+class _Span:
+    """The bytes of its storage that a tensor reaches."""
+
+    name: str
+    tensor: "torch.Tensor"
+    start: int
+    stop: int
+
+    @property
+    def geometry(self) -> tuple[Any, ...]:
+        tensor = self.tensor
+        return (self.start, tensor.dtype, tensor.shape, tensor.stride())
+
+
+def lay_out(tensors: Mapping[str, "torch.Tensor"]) -> tuple[list[Block], dict[str, View]]:
+    blocks: list[Block] = []
+    views: dict[str, View] = {}
+    for group in _sharing(_span(name, tensor) for name, tensor in tensors.items()):
+        block, start = _block(group)
+        blocks.append(block)
+        for span in group:
+            views[span.name] = _view(span, block, start)
+    return blocks, {name: views[name] for name in tensors}
+
+
+def restore(views: Mapping[str, View], blocks: Mapping[str, "torch.Tensor"]) -> dict[str, Any]:
+    """The tensors; what was one tensor under two names is one again. ValueError: not in there."""
+    made: dict[View, torch.Tensor] = {}
+    for view in views.values():
+        if view not in made:
+            made[view] = _show(view, blocks[view.block])
+    return {name: made[view] for name, view in views.items()}
+
+
+def _show(view: View, memory: "torch.Tensor") -> "torch.Tensor":
+    import torch
+
+    dtype = getattr(torch, view.dtype, None)
+    if dtype is None:
+        raise UnreadableError(f"this version of torch has no {view.dtype}")
+    tensor = torch.empty(0, dtype=dtype, device="cpu")
+    length = _reach(view.shape, view.stride) * tensor.itemsize
+    # Asked here, because set_ would enlarge the memory instead of refusing.
+    if view.offset + length > memory.numel() or view.offset % tensor.itemsize:
+        raise ValueError(f"a tensor reaches beyond the block {view.block!r}")
+    start = view.offset // tensor.itemsize
+    return tensor.set_(memory.untyped_storage(), start, view.shape, view.stride)
+
+
+def bytes_of(tensor: "torch.Tensor", start: int, stop: int) -> "torch.Tensor":
+    """A part of its storage as bytes, without a copy."""
+    import torch
+
+    empty = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+    return empty.set_(tensor.untyped_storage(), start, (stop - start,), (1,))
+
+
+def _reach(shape: Iterable[int], stride: Iterable[int]) -> int:
+    """How many elements of memory lie between its first and its last, both included."""
+    sizes = tuple(shape)
+    if 0 in sizes:
+        return 0
+    return 1 + sum((size - 1) * step for size, step in zip(sizes, stride, strict=True))
+
+
+def _span(name: str, tensor: "torch.Tensor") -> _Span:
+    # Conjugated, negated and zero tensors are lazy: their memory is not yet what they show.
+    if tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor():
+        tensor = tensor.resolve_conj().resolve_neg().clone()
+    start = int(tensor.storage_offset()) * tensor.itemsize
+    length = _reach(tensor.shape, tensor.stride()) * tensor.itemsize
+    return _Span(name, tensor, start, start + length)
+
+
+def _sharing(spans: Iterable[_Span]) -> list[list[_Span]]:
+    """Groups of tensors that overlap in memory, most of them groups of one."""
+    storages: dict[tuple[Any, int], list[_Span]] = defaultdict(list)
+    groups: list[list[_Span]] = []
+    for span in spans:
+        if span.start == span.stop:
+            groups.append([span])
+        else:
+            storage = span.tensor.untyped_storage()
+            storages[span.tensor.device, storage.data_ptr()].append(span)
+    for members in storages.values():
+        groups.extend(_overlapping(members))
+    return groups
+
+
+def _overlapping(spans: list[_Span]) -> list[list[_Span]]:
+    groups: list[list[_Span]] = []
+    end = -1
+    for span in sorted(spans, key=lambda span: span.start):
+        if span.start < end:
+            groups[-1].append(span)
+        else:
+            groups.append([span])
+        end = max(end, span.stop)
+    return groups
+
+
+def _block(group: list[_Span]) -> tuple[Block, int]:
+    """The memory of a group, and where in the storage it starts."""
+    first = group[0]
+    alike = {span.geometry for span in group}
+    elements = first.tensor.numel() * first.tensor.itemsize
+    if len(alike) == 1 and first.stop - first.start > elements:
+        whole = first.tensor.contiguous()
+        return _named(first.name, whole, bytes_of(whole, 0, elements)), first.start
+    start = min(span.start for span in group)
+    stop = max(span.stop for span in group)
+    for span in group:
+        if (span.start, span.stop) == (start, stop) and span.tensor.is_contiguous():
+            return _named(span.name, span.tensor, bytes_of(span.tensor, start, stop)), start
+    return _patchwork(group, start, stop)
+
+
+def _named(name: str, tensor: "torch.Tensor", memory: "torch.Tensor") -> Block:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return Block(name, dtype, tuple(tensor.shape), tensor.itemsize, memory)
+
+
+def _patchwork(group: list[_Span], start: int, stop: int) -> tuple[Block, int]:
+    """Memory that no single tensor of the group shows whole and in order."""
+    # The largest storage: memory that came from elsewhere can lie in two, one within the other.
+    tensor = max(group, key=lambda span: span.tensor.untyped_storage().nbytes()).tensor
+    if len({span.tensor.dtype for span in group}) > 1:
+        start -= start % ALIGNED
+        memory = bytes_of(tensor, start, stop)
+        return Block(group[0].name, "uint8", (stop - start,), 1, memory), start
+    memory = bytes_of(tensor, start, stop)
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    shape = (memory.numel() // tensor.itemsize,)
+    return Block(group[0].name, dtype, shape, tensor.itemsize, memory), start
+
+
+def _view(span: _Span, block: Block, start: int) -> View:
+    shape = tuple(span.tensor.shape)
+    dtype = str(span.tensor.dtype).removeprefix("torch.")
+    offset = span.start - start
+    stride = tuple(span.tensor.stride())
+    if offset + _reach(shape, stride) * span.tensor.itemsize > block.size:
+        stride = contiguous_stride(shape)  # only its elements were kept
+    return View(block.name, dtype, shape, stride, offset)
+
+
+def contiguous_stride(shape: tuple[int, ...]) -> tuple[int, ...]:
+    steps: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        steps.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(steps))

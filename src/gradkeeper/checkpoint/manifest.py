@@ -1,0 +1,135 @@
+"""The manifest: everything but the tensors' bytes, and what those must be.
+
+It is written last, so a checkpoint that has one is complete; its last line is the digest of all
+lines before it, so that it can vouch for itself as well.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from gradkeeper.checkpoint.decoding import decode
+from gradkeeper.checkpoint.errors import DamagedError, ForeignError, NewerFormatError
+from gradkeeper.checkpoint.layout import View, contiguous_stride
+from gradkeeper.checkpoint.readable import readable
+
+NAME = "manifest.json"
+FORMAT = "gradkeeper checkpoint"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    size: int
+    crc32: tuple[str, ...]
+    """Of each piece of the file, see `digest`."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    name: str
+    """The checkpoint's own: one manifest put in another's place would not go unnoticed."""
+    files: Mapping[str, FileFacts]
+    views: Mapping[str, View]
+    tree: Any
+    facts_tree: Any = field(default_factory=dict)
+    saved: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the caller said about this checkpoint: steps, the window, anything to show."""
+        facts: dict[str, Any] = decode(self.facts_tree, {})
+        return facts
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def pack(manifest: Manifest) -> bytes:
+    body = {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": manifest.name,
+        "saved": manifest.saved,
+        "versions": dict(manifest.versions),
+        "facts": manifest.facts_tree,
+        "files": {name: _listed(facts) for name, facts in manifest.files.items()},
+        "tensors": {name: _packed(name, view) for name, view in manifest.views.items()},
+        "state": manifest.tree,
+    }
+    lines = [f"{json.dumps(key)}: {readable(value, ' ')}" for key, value in body.items()]
+    return _sealed(("{\n " + ",\n ".join(lines)).encode())
+
+
+def unpack(raw: bytes) -> Manifest:
+    """DamagedError, ForeignError or NewerFormatError say why it is none."""
+    body = _opened(raw)
+    # Before anything else is asked of it: a newer format may seal itself in another way.
+    if body["version"] > VERSION:
+        raise NewerFormatError(
+            f"it has format version {body['version']}, "
+            f"and this gradkeeper reads up to {VERSION}: update gradkeeper"
+        )
+    text, mark, _ = raw.rpartition(SEAL)
+    if not mark or _sealed(text) != raw:
+        raise DamagedError(f"{NAME} does not match its own checksum")
+    return Manifest(
+        name=body["name"],
+        files={
+            name: FileFacts(facts["size"], tuple(facts["crc32"]))
+            for name, facts in body["files"].items()
+        },
+        views={name: _unpacked(name, facts) for name, facts in body["tensors"].items()},
+        tree=body["state"],
+        facts_tree=body["facts"],
+        saved=body["saved"],
+        versions=body["versions"],
+    )
+
+
+SEAL = b',\n "sha256": "'
+
+
+def _sealed(text: bytes) -> bytes:
+    return text + SEAL + hashlib.sha256(text).hexdigest().encode() + b'"\n}\n'
+
+
+def _opened(raw: bytes) -> dict[str, Any]:
+    try:
+        body = json.loads(raw)
+    except (ValueError, RecursionError):
+        # Cut short or altered, if it begins like one of ours; else it never was one.
+        if FORMAT.encode() in raw[:64]:
+            raise DamagedError(f"{NAME} is not whole") from None
+        raise ForeignError(f"its {NAME} was not written by gradkeeper") from None
+    match body:
+        case {"format": "gradkeeper checkpoint", "version": int()}:
+            return dict(body)
+    raise ForeignError(f"its {NAME} was not written by gradkeeper")
+
+
+def _listed(facts: FileFacts) -> dict[str, Any]:
+    return {"size": facts.size, "crc32": list(facts.crc32)}
+
+
+def _packed(name: str, view: View) -> dict[str, Any]:
+    """Without what goes without saying: a block of its own, in the usual order."""
+    facts: dict[str, Any] = {"dtype": view.dtype, "shape": list(view.shape)}
+    if view.stride != contiguous_stride(view.shape):
+        facts["stride"] = list(view.stride)
+    if view.block != name:
+        facts["in"] = view.block
+    if view.offset:
+        facts["offset"] = view.offset
+    return facts
+
+
+def _unpacked(name: str, facts: dict[str, Any]) -> View:
+    shape = tuple(facts["shape"])
+    stride = tuple(facts.get("stride") or contiguous_stride(shape))
+    return View(facts.get("in", name), facts["dtype"], shape, stride, facts.get("offset", 0))

@@ -1,0 +1,163 @@
+"""`gradkeeper checkpoint show|verify|diff`: what a checkpoint holds, whether it is whole."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from gradkeeper.cli.errors import CliError
+
+if TYPE_CHECKING:
+    from gradkeeper.checkpoint import Manifest
+
+NAME = "checkpoint"
+HELP = "show, verify or compare checkpoints"
+MOST = 50
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    where = "a checkpoint, or the folder of them; a path or a URL"
+    for name, help_text in (
+        ("show", "what is in it"),
+        ("verify", "compare every file with its checksum: exit 0 if good, 1 if damaged"),
+    ):
+        one = actions.add_parser(name, help=help_text, description=help_text)
+        one.add_argument("folder", metavar="DIR", help=where)
+    help_text = "which tensors and values differ, by how much: exit 0 if none, 1 if some"
+    diff = actions.add_parser("diff", help=help_text, description=help_text)
+    diff.add_argument("one", metavar="A", help="a checkpoint, or a folder for its newest")
+    diff.add_argument("other", metavar="B", help="another")
+
+
+def run(args: argparse.Namespace) -> int:
+    from gradkeeper.checkpoint import CheckpointError, DamagedError
+
+    action = {"show": _show, "verify": _verify, "diff": _diff}[args.action]
+    try:
+        return action(args)
+    except DamagedError as error:
+        print(f"gradkeeper checkpoint: damaged: {error}", file=sys.stderr)
+        return 1
+    except CheckpointError as error:
+        raise CliError(str(error)) from None
+    except ModuleNotFoundError as error:
+        if error.name not in ("torch", "fsspec", "numpy"):
+            raise
+        raise CliError(f"needs {error.name}: pip install 'gradkeeper[torch]'") from None
+    except (OSError, ValueError) as error:
+        raise CliError(str(error)) from None
+
+
+def _show(args: argparse.Namespace) -> int:
+    from gradkeeper.checkpoint import ReadError
+    from gradkeeper.checkpoint.reading import look
+
+    place, names, moved = _found(args.folder)
+    if len(names) == 1:
+        print(*_told(look(place, names[0], moved=moved)), sep="\n")
+        return 0
+    code = 0
+    for name in names:
+        try:
+            print(_in_a_line(name, look(place, name)))
+        except ReadError as error:
+            print(f"{name}  {error}")
+            code = 1
+    return code
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from gradkeeper.checkpoint import DamagedError, ForeignError, NewerFormatError
+    from gradkeeper.checkpoint.reading import verify
+
+    place, names, moved = _found(args.folder)
+    code = 0
+    for name in names:
+        try:
+            found = verify(place, name, moved=moved)
+        except DamagedError as error:
+            print(f"damaged  {error}")
+            code = max(code, 1)
+        except (ForeignError, NewerFormatError) as error:
+            print(f"unknown  {error}")
+            code = 2
+        else:
+            print(f"good     {name}: {_size(found)} in {len(found.views):,} tensors")
+    return code
+
+
+def _diff(args: argparse.Namespace) -> int:
+    from gradkeeper.checkpoint.compare import differences
+    from gradkeeper.checkpoint.reading import read
+
+    states = []
+    for folder in (args.one, args.other):
+        place, names, moved = _found(folder)
+        states.append(read(place, names[-1], moved=moved).state)
+    found = list(differences(*states))
+    for difference in found[:MOST]:
+        print(f"{difference.where}: {difference.what}")
+    if len(found) > MOST:
+        print(f"... and {len(found) - MOST:,} more")
+    print(f"{len(found):,} differences" if found else "equal, bit for bit")
+    return 1 if found else 0
+
+
+def _found(url: str) -> tuple[Any, list[str], bool]:
+    """The place, its checkpoints from old to new, and whether they may have other names."""
+    from gradkeeper.checkpoint import MissingError, Store
+    from gradkeeper.checkpoint.manifest import NAME as MANIFEST
+    from gradkeeper.checkpoint.place import place
+    from gradkeeper.checkpoint.store import parted
+
+    inside = place(url).names()
+    if MANIFEST in inside:
+        folder, name = parted(url)
+        return place(folder), [name], True
+    names = Store(url).names()
+    if not names:
+        raise MissingError(f"{url}: there is no checkpoint")
+    return place(url), names, False
+
+
+def _told(found: "Manifest") -> Iterator[str]:
+    yield f"{found.name}  saved {found.saved}"
+    yield f"  {_size(found)} in {len(found.views):,} tensors"
+    yield "  by " + ", ".join(f"{name} {version}" for name, version in found.versions.items())
+    for name, value in found.facts.items():
+        yield f"  {name}: {_words(value)}"
+    for part, (count, sizes) in _parts(found).items():
+        yield f"  {part}: {count:,} tensors, {sizes:,} elements"
+
+
+def _parts(found: "Manifest") -> dict[str, tuple[int, int]]:
+    """Tensors by the first word of their name: model, optimizer, ..."""
+    from math import prod
+
+    parts: dict[str, tuple[int, int]] = {}
+    for name, view in found.views.items():
+        first = name.partition(".")[0]
+        count, sizes = parts.get(first, (0, 0))
+        parts[first] = (count + 1, sizes + prod(view.shape))
+    return parts
+
+
+def _in_a_line(name: str, found: "Manifest") -> str:
+    facts = ", ".join(f"{key} {_words(value)}" for key, value in found.facts.items())
+    return f"{name}  {found.saved}  {_size(found)}  {facts}".rstrip()
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_words(one)}" for key, one in value.items())
+    return str(value)
+
+
+def _size(found: "Manifest") -> str:
+    size = float(sum(facts.size for facts in found.files.values()))
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.4g} {unit}"
+        size /= 1000
+    return f"{size:.4g} GB"
