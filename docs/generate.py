@@ -4,16 +4,15 @@ An output block is a fence that follows a comment such as `<!-- output of: gradk
 The command runs in an empty folder that holds README's first Python block as train.py.
 """
 
-import io
 import os
 import re
 import shlex
+import subprocess
 import sys
 import tempfile
-from contextlib import chdir, redirect_stdout
+from contextlib import chdir
 from pathlib import Path
 
-from gradkeeper.cli import main as gradkeeper
 from gradkeeper.cli.explain import document
 from gradkeeper.rules import ALL
 
@@ -41,10 +40,12 @@ def with_outputs(text: str) -> str:
 
 
 def printed(command: str) -> str:
-    out = io.StringIO()
-    with redirect_stdout(out):
-        gradkeeper(shlex.split(command))
-    return out.getvalue().rstrip() + "\n"
+    """What a terminal would show."""
+    words = [sys.executable, "-m", "gradkeeper", *shlex.split(command)]
+    done = subprocess.run(
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    return done.stdout.rstrip() + "\n"
 
 
 def write_pages() -> None:

@@ -13,7 +13,7 @@ OURS = {
     "rules": {"model"},
     "report": {"model"},
     "lint": {"model", "rules"},
-    "watch": {"model", "rules"},
+    "watcher": {"model", "rules"},
     "checkpoint": {"model"},
     "engine": {"model", "checkpoint"},
 }
@@ -60,9 +60,9 @@ def test_imports_point_one_way(path: Path) -> None:
         ("model", "import gradkeeper.rules"),
         ("rules", "from gradkeeper.report import text"),
         ("lint", "def f():\n    import torch"),
-        ("lint", "from gradkeeper import watch"),
-        ("engine", "from gradkeeper.watch import watch"),
-        ("watch", "from gradkeeper.engine import Engine"),
+        ("lint", "from gradkeeper import watcher"),
+        ("engine", "from gradkeeper.watcher import Watch"),
+        ("watcher", "from gradkeeper.engine import Engine"),
     ],
 )
 def test_an_import_that_points_the_wrong_way_is_caught(layer: str, source: str) -> None:

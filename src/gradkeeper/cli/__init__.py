@@ -8,10 +8,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from gradkeeper.cli import demo, explain, replay, rules
+from gradkeeper.cli import check, checkpoint, demo, explain, replay, rules, run
 from gradkeeper.cli.errors import CliError
 
-COMMANDS = (explain, rules, replay, demo)
+COMMANDS = (check, run, explain, rules, replay, checkpoint, demo)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,10 +5,12 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradkeeper.cli.errors import CliError
-from gradkeeper.model.finding import Finding
+
+if TYPE_CHECKING:
+    from gradkeeper.model.finding import Finding
 
 NAME = "check"
 HELP = "find lifecycle faults in training code, without running it"
@@ -82,17 +84,18 @@ def _selection(args: argparse.Namespace) -> Any:
 
 
 def _check(args: argparse.Namespace) -> list[tuple[str, Any]]:
-    from gradkeeper.lint.check import check_source
     from gradkeeper.lint.files import find
     from gradkeeper.lint.runner import check_files
-    from gradkeeper.rules import ALL
 
     named = [path for path in args.paths if path != STDIN]
     for path in named:
         if not os.path.exists(path):
             raise CliError(f"there is no file or folder {path}")
-    results = list(check_files(list(find(named)), ALL, named)) if named else []
+    results = list(check_files(list(find(named)), named)) if named else []
     if STDIN in args.paths:
+        from gradkeeper.lint.check import check_source
+        from gradkeeper.rules import ALL
+
         text = sys.stdin.buffer.read()
         results.append(("<stdin>", check_source(text, "<stdin>", ALL)))
     return results
@@ -104,7 +107,7 @@ def _tell_unused(results: Iterable[tuple[str, Any]]) -> None:
             print(f"{path}:{line}: nothing to allow here: {name} is not found", file=sys.stderr)
 
 
-def _line_of(finding: Finding) -> str:
+def _line_of(finding: "Finding") -> str:
     try:
         with open(finding.site.file, encoding="utf-8", errors="replace") as stream:
             lines = stream.read().splitlines()
@@ -113,14 +116,14 @@ def _line_of(finding: Finding) -> str:
     return lines[finding.site.line - 1] if finding.site.line <= len(lines) else ""
 
 
-def _print_of(finding: Finding) -> str:
+def _print_of(finding: "Finding") -> str:
     from gradkeeper.lint.baseline import fingerprint
     from gradkeeper.report.source import shown_path
 
     return fingerprint(finding, shown_path(finding.site.file), _line_of(finding))
 
 
-def _known(findings: list[Finding], args: argparse.Namespace) -> list[Finding]:
+def _known(findings: "list[Finding]", args: argparse.Namespace) -> "list[Finding]":
     if args.baseline is None:
         return findings
     from gradkeeper.lint.baseline import fresh, load
@@ -132,7 +135,7 @@ def _known(findings: list[Finding], args: argparse.Namespace) -> list[Finding]:
     return fresh(findings, known, _print_of)
 
 
-def _write_baseline(findings: Sequence[Finding], target: Path) -> int:
+def _write_baseline(findings: "Sequence[Finding]", target: Path) -> int:
     from gradkeeper.lint.baseline import dump
 
     try:
@@ -143,7 +146,7 @@ def _write_baseline(findings: Sequence[Finding], target: Path) -> int:
     return 0
 
 
-def _fix(findings: list[Finding], args: argparse.Namespace) -> list[Finding]:
+def _fix(findings: "list[Finding]", args: argparse.Namespace) -> "list[Finding]":
     """Applies what may be applied, or shows it. Returns the findings that stay."""
     from gradkeeper.lint.edits import apply, diff
 
@@ -169,7 +172,7 @@ def _fix(findings: list[Finding], args: argparse.Namespace) -> list[Finding]:
     return [finding for finding in findings if finding not in fixed]
 
 
-def _report(findings: list[Finding], args: argparse.Namespace) -> None:
+def _report(findings: "list[Finding]", args: argparse.Namespace) -> None:
     from gradkeeper.report import FORMATS
 
     sys.stdout.write(FORMATS[args.format](findings))

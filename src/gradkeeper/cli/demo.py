@@ -1,24 +1,26 @@
-"""`gradkeeper demo`: two embedded loops, one that forgets zero_grad and one that is right."""
+"""`gradkeeper demo`: a loop that forgets zero_grad, checked, watched, and mended."""
 
 import argparse
+import importlib.util
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
-from gradkeeper.model import Findings, Site, audit
-from gradkeeper.model.events import Adopt, Backward, Batch, Close, Event, Step, Zero
-from gradkeeper.report import text
-
 NAME = "demo"
-HELP = "replay two embedded training loops and show what the ledger says of them"
+HELP = "check and watch a small training loop that is wrong, then the same loop mended"
 
-LOOP = """\
-for x, y in loader:
-    loss = loss_fn(model(x), y)
+WRONG = """\
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(6, 8, 4):
+    loss = model(x).square().mean()
     loss.backward()
     optimizer.step()
 """
-MENDED = LOOP.replace("    loss =", "    optimizer.zero_grad()\n    loss =")
-BATCHES = 5
+MENDED = WRONG.replace("    loss =", "    optimizer.zero_grad()\n    loss =")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,39 +30,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     del args
     with tempfile.TemporaryDirectory() as folder:
-        wrong = Path(folder, "forgets_zero_grad.py")
-        wrong.write_text(LOOP)
-        right = Path(folder, "zeroes_first.py")
-        right.write_text(MENDED)
-        show("A loop that trains, never crashes, and is wrong:", wrong)
-        show("The same loop, mended:", right)
+        show("A loop that trains, never crashes, and is wrong:", Path(folder, "wrong.py"), WRONG)
+        show("The same loop, mended:", Path(folder, "mended.py"), MENDED)
     return 0
 
 
-def show(title: str, script: Path) -> None:
-    """Prints a script and what the rules say of the tape it makes."""
-    from gradkeeper.rules import ALL
+def show(title: str, script: Path, text: str) -> None:
+    """Prints a script, then what the linter says of it and what the watcher sees."""
+    script.write_text(text)
+    say(title, "", *(f"    {line}" for line in text.splitlines()))
+    say("", f"$ gradkeeper check {script.name}    # without running it, without torch")
+    gradkeeper("check", script)
+    say("", f"$ gradkeeper run {script.name}      # while it runs")
+    if importlib.util.find_spec("torch"):
+        gradkeeper("run", script)
+    else:
+        say("torch is not installed here: pip install 'gradkeeper[torch]'")
+    say("")
 
-    print(f"{title}\n")
-    print("".join(f"    {line}\n" for line in script.read_text().splitlines()))
-    findings = Findings(audit(tape_of(script), ALL))
-    print(text.render(findings).replace(f"{script.parent}/", ""))
+
+def gradkeeper(command: str, script: Path) -> None:
+    words = [sys.executable, "-m", "gradkeeper", command, script.name]
+    subprocess.run(words, cwd=script.parent, stderr=subprocess.STDOUT, check=False)
 
 
-def tape_of(script: Path) -> list[Event]:
-    """The events of a few rounds, each at the line of the script that causes it."""
-    lines = script.read_text().splitlines()
-
-    def at(words: str) -> Site:
-        line = next(n for n, text in enumerate(lines, 1) if words in text)
-        return Site(str(script), line, lines[line - 1].index(words) + 1, "<module>")
-
-    weights = ("model",)
-    tape: list[Event] = [Adopt(site=at("for"), optimizer="optimizer", accounts=weights)]
-    for _ in range(BATCHES):
-        tape.append(Batch(site=at("for"), source="loader"))
-        if "zero_grad" in script.read_text():
-            tape.append(Zero(site=at("optimizer.zero_grad"), accounts=weights))
-        tape.append(Backward(site=at("loss.backward"), accounts=weights))
-        tape.append(Step(site=at("optimizer.step"), optimizer="optimizer"))
-    return [*tape, Close(site=at("for"))]
+def say(*lines: str) -> None:
+    """Flushed: the commands write to the same place by themselves."""
+    print(*lines, sep="\n", flush=True)
