@@ -4,6 +4,7 @@ from gradkeeper.model import Ledger, Site
 from gradkeeper.model.account import MOST_FRESH
 from gradkeeper.model.events import (
     Adopt,
+    Again,
     Assign,
     Backward,
     Batch,
@@ -199,3 +200,41 @@ def test_closing_one_optimizer_leaves_the_others() -> None:
     assert set(entry.optimizers) == {"second"}
     assert set(ledger.optimizers) == {"optimizer"}
     assert set(ledger.accounts) == {"model"}
+
+
+def test_again_advances_the_counts_and_leaves_the_accounts() -> None:
+    ledger = ledger_with("model")
+    for _ in range(2):
+        ledger.post(Backward(site=LOSS, accounts=("model",)))
+        ledger.post(Step(site=STEP, optimizer="optimizer"))
+        ledger.post(Zero(site=ZERO, accounts=("model",)))
+    before = dict(ledger.accounts)
+
+    entry = ledger.post(
+        Again(site=ZERO, length=3, times=5, optimizers=("optimizer",), lines=(LOSS,))
+    )
+
+    closing = ledger.post(Close(site=ZERO))
+    assert dict(entry.after) == {}
+    assert closing.before == before
+    assert closing.optimizers["optimizer"].real == 7
+    assert [(one.made, one.spent, one.wasted) for one in closing.trails] == [(7, 7, 0)]
+
+
+def test_a_line_that_serves_two_owners_is_counted_for_each_and_closed_as_one() -> None:
+    ledger = ledger_with("critic", owner="critic")
+    ledger.post(Adopt(site=BUILT, optimizer="actor", accounts=("actor",)))
+    for _ in range(2):
+        ledger.post(Backward(site=LOSS, accounts=("critic",)))
+        ledger.post(Zero(site=ZERO, accounts=("critic",)))
+        ledger.post(Backward(site=LOSS, accounts=("critic",)))
+        entry = ledger.post(Step(site=STEP, optimizer="critic"))
+        ledger.post(Zero(site=ZERO, accounts=("critic",)))
+        ledger.post(Backward(site=LOSS, accounts=("actor", "critic")))
+        ledger.post(Step(site=STEP, optimizer="actor"))
+        ledger.post(Zero(site=ZERO, accounts=("actor", "critic")))
+
+    closing = ledger.post(Close(site=ZERO))
+
+    assert [one.systematic for one in entry.trails] == [True]
+    assert [(one.made, one.spent, one.wasted) for one in closing.trails] == [(6, 4, 2)]

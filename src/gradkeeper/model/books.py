@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from gradkeeper.model import account as accounts
 from gradkeeper.model.account import MOST_FRESH, Account
-from gradkeeper.model.credit import Credit, Excuse, Trail, Waste
+from gradkeeper.model.credit import Credit, Excuse, Line, Trail, Waste
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Event
 from gradkeeper.model.optimizer import Optimizer, Scaler
@@ -24,7 +24,7 @@ class Books:
     scalers: dict[str, Scaler] = field(default_factory=dict)
     credits: dict[int, Credit] = field(default_factory=dict)
     """The backwards that still wait in some account, by number."""
-    trails: dict[Site, Trail] = field(default_factory=dict)
+    trails: dict[Line, Trail] = field(default_factory=dict)
     epochs: dict[str, int] = field(default_factory=dict)
     between_epochs: set[str] = field(default_factory=set)
     batch: int = 0
@@ -90,11 +90,14 @@ class Books:
         scaler: str | None = None,
         synced: bool | None = None,
     ) -> Entry[E]:
-        trail = self.trails.get(credit.site) or Trail(credit.site, credit.accounts)
+        owners = frozenset(one for name in credit.accounts for one in self.account(name).owners)
+        credit = replace(credit, owners=owners)
+        line = (credit.site, owners)
+        trail = self.trails.get(line) or Trail(credit.site, credit.accounts, owners)
         reached = trail.accounts
         if reached != credit.accounts:
             reached = tuple(dict.fromkeys((*reached, *credit.accounts)))
-        self.trails[credit.site] = replace(trail, made=trail.made + 1, accounts=reached)
+        self.trails[line] = replace(trail, made=trail.made + 1, accounts=reached)
         if credit.accounts:
             self.credits[credit.number] = credit
         for name in credit.accounts:
@@ -139,13 +142,13 @@ class Books:
         if not lost:
             return ()
         owners = {owner for account in zeroed for owner in account.owners}
-        by_site: dict[Site, list[Credit]] = {}
+        by_line: dict[Line, list[Credit]] = {}
         for credit in lost:
-            by_site.setdefault(credit.site, []).append(credit)
+            by_line.setdefault((credit.site, credit.owners), []).append(credit)
         wasted = []
-        for line, credits in by_site.items():
+        for line, credits in by_line.items():
             tail = self._is_tail(credits, owners)
-            waste = Waste(line, site, len(credits), tail=tail)
+            waste = Waste(line[0], site, len(credits), line[1], tail=tail)
             wasted.append(waste)
             trail = self.trails[line]
             count = 0 if tail else len(credits)
@@ -168,9 +171,18 @@ class Books:
         self.accounts[name] = replace(account, wasted=noted)
 
     def unwaste(self, waste: Waste) -> None:
-        trail = self.trails[waste.site]
+        line = (waste.site, waste.owners)
+        trail = self.trails[line]
         if not waste.tail:
-            self.trails[waste.site] = replace(trail, wasted=max(0, trail.wasted - waste.count))
+            self.trails[line] = replace(trail, wasted=max(0, trail.wasted - waste.count))
+
+    def lines(self) -> list[Trail]:
+        """One trail for each line, whomever it reached."""
+        joined: dict[Site, Trail] = {}
+        for trail in self.trails.values():
+            known = joined.get(trail.site)
+            joined[trail.site] = known.joined(trail) if known else trail
+        return list(joined.values())
 
     def _is_tail(self, credits: list[Credit], owners: Iterable[str]) -> bool:
         """The incomplete last window of an epoch that is over."""

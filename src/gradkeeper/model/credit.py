@@ -4,8 +4,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gradkeeper.model.site import Site
+from gradkeeper.model.value import replace
 
 Excuse = Literal["read", "moved", "leaf", "waived", "closure", "torn"]
+
+
+Line = tuple[Site, frozenset[str]]
+"""Where a backward stands, and whose accounts it reached."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,8 @@ class Credit:
     by_hand: bool = False
     restored: bool = False
 
+    owners: frozenset[str] = frozenset()
+    """Whose accounts it reached when it came."""
     held: int = 0
     """In how many accounts it still waits to be spent."""
     spent_by: frozenset[str] = frozenset()
@@ -46,10 +53,15 @@ class Credit:
 
 @dataclass(frozen=True)
 class Trail:
-    """What became of all backwards of one line."""
+    """What became of the backwards of one line, as far as they reached the same owners.
+
+    A helper's `backward()` serves several optimizers: what one of them loses, the others' spending
+    does not make up for.
+    """
 
     site: Site
     accounts: tuple[str, ...]
+    owners: frozenset[str] = frozenset()
     made: int = 0
     spent: int = 0
     wasted: int = 0
@@ -68,6 +80,19 @@ class Trail:
     def systematic(self) -> bool:
         return self.streak >= 2 and self.habitual
 
+    def joined(self, other: "Trail") -> "Trail":
+        """Both as one, for all owners of the line."""
+        return replace(
+            self,
+            accounts=tuple(dict.fromkeys((*self.accounts, *other.accounts))),
+            owners=self.owners | other.owners,
+            made=self.made + other.made,
+            spent=self.spent + other.spent,
+            wasted=self.wasted + other.wasted,
+            zeroed_at=self.zeroed_at or other.zeroed_at,
+            told=self.told or other.told,
+        )
+
 
 @dataclass(frozen=True)
 class Waste:
@@ -76,5 +101,6 @@ class Waste:
     site: Site
     zeroed_at: Site
     count: int
+    owners: frozenset[str] = frozenset()
     tail: bool = False
     """They were the incomplete last window of an epoch."""

@@ -72,11 +72,11 @@ def _stepped(owner: Optimizer, site: Site, *, real: bool, window: object) -> Opt
 
 def _wasted(before: dict[str, Account], spent_lines: set[Site], *, real: bool) -> tuple[Waste, ...]:
     """What was thrown away since the last step, of the lines spent now; of all, if none is."""
-    relevant: dict[tuple[Site, Site], Waste] = {}
+    relevant: dict[tuple[Site, frozenset[str], Site], Waste] = {}
     for account in before.values():
         for waste in account.wasted:
             if not waste.tail and (waste.site in spent_lines or not real):
-                relevant[waste.site, waste.zeroed_at] = waste
+                relevant[waste.site, waste.owners, waste.zeroed_at] = waste
     return tuple(relevant.values())
 
 
@@ -129,8 +129,9 @@ def _follow(
     books: Books, credits: tuple[Credit, ...], wasted: tuple[Waste, ...]
 ) -> tuple[Trail, ...]:
     """Brings the trails of the lines concerned up to this step; returns those with waste."""
-    first_spent = Counter(credit.site for credit in credits if not credit.spent_by)
-    lost = {waste.site for waste in wasted}
+    unspent = [credit for credit in credits if not credit.spent_by]
+    first_spent = Counter((credit.site, credit.owners) for credit in unspent)
+    lost = {(waste.site, waste.owners) for waste in wasted}
     for line in first_spent.keys() | lost:
         trail = books.trails[line]
         streak = trail.streak + 1 if line in lost else 0

@@ -4,7 +4,7 @@
 means over a window gives an item in a short batch more weight than one in a long batch: with 62,
 12, 30 and 7 tokens in four batches the gradient is off by about as much as it is long.
 
-```python bad
+```python bad runtime
 import torch
 import torch.nn.functional as F
 
@@ -24,7 +24,7 @@ To see it, compare with the gradient of the whole window in one batch.
 
 To fix it, add up sums over items and divide once by the window's number of items.
 
-```python good
+```python good runtime
 import torch
 import torch.nn.functional as F
 

@@ -29,8 +29,10 @@ class Cohort:
         self.losses: list[torch.Tensor] = []
         """Of what waits, detached: looked at only when it is thrown away."""
         self.norms: list[torch.Tensor] = []
-        self.habit: str | None = None
-        """What the last write by hand turned out to be."""
+        self.habits: dict[str, str] = {}
+        """What the last change by hand of each kind turned out to be."""
+        self.descends = False
+        """Its weights were last moved by hand along the gradient."""
         self.zeroed_unseen = False
         """It was last zeroed in a way that only its values show."""
         self.suspect = False
@@ -46,33 +48,32 @@ class Cohort:
         part.fresh, part.spent = self.fresh, self.spent
         part.spenders = set(self.spenders)
         part.losses, part.norms = list(self.losses), list(self.norms)
-        part.habit, part.suspect = self.habit, self.suspect
+        part.habits, part.suspect = dict(self.habits), self.suspect
+        part.descends = self.descends
         part.zeroed_unseen = self.zeroed_unseen
         return part
 
     def look(self, *, closely: bool) -> list[Mark]:
         """The members to look at: all of them, or the few whose turn it is."""
         if closely:
-            if self._few is not None:
-                self._few = None
+            self._few = None
             return self.marks
-        if self._few is None:
-            self.turn()
-        return self._few or self.marks
+        return self._few or self._choose()
 
     def turn(self) -> None:
-        """Other members have their turn. What the rest holds is not known until the next look."""
-        for mark in self._few or self.marks:
-            mark.known = False
-        self._turn = (self._turn + SAMPLE) % len(self.marks)
-        self._few = self.marks[self._turn : self._turn + SAMPLE]
-        for mark in self._few:
+        """Other members have their turn, from what they hold now."""
+        for mark in self._choose():
             mark.note()
 
-    def note_vacant(self, *, closely: bool) -> None:
-        """Its gradients are None now, by torch's own doing."""
-        for mark in self.look(closely=closely):
-            mark.grad = None
+    def _choose(self) -> list[Mark]:
+        """The rest is not known from now on; what was seen of the chosen ones stays seen."""
+        before = self._few or self.marks
+        self._turn = (self._turn + SAMPLE) % len(self.marks)
+        few = self._few = self.marks[self._turn : self._turn + SAMPLE]
+        for mark in before:
+            if mark not in few:
+                mark.known = False
+        return few
 
     def note(self, *, closely: bool) -> None:
         """What is there now is known."""

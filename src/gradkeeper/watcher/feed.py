@@ -14,6 +14,8 @@ class Feed:
     def __init__(self, post: Callable[[str, Site, str], None]) -> None:
         """`post` takes "batch", "begin" or "end", a site, and the loader's name."""
         self._post = post
+        self.begun = False
+        """A loader was ever used: an attribute, for it is asked for all the time."""
         self._open: dict[str, weakref.ref[object]] = {}
         self._ahead: set[str] = set()
         self._ending: tuple[str, Site] | None = None
@@ -28,6 +30,7 @@ class Feed:
         return any(reference() is not None for reference in self._open.values())
 
     def fetched(self, source: str, iterator: object, site: Site, *, ahead: bool) -> None:
+        self.begun = True
         known = self._open.get(source)
         if known is None or known() is not iterator:
             self._finish()

@@ -1,9 +1,11 @@
 """What was done by hand since the event before: gradients assigned, changed or cleared without
 torch's own functions, weights moved, gradients read.
 
-Told at the next event, so the line named is the one that noticed it.
+Told at the next event, so the line named is the one that noticed it, except where a gradient was
+assigned: that line is known.
 """
 
+import weakref
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,19 +13,22 @@ import torch
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
 from gradkeeper.watcher.cohorts import Cohort
-from gradkeeper.watcher.marks import CLEARED, REPLACED, SAME, WRITTEN, Mark, all_zero
+from gradkeeper.watcher.marks import CLEARED, SAME, WRITTEN, Mark, all_zero, grads_of
 
 if TYPE_CHECKING:
     from gradkeeper.watcher.keeper import Keeper
 
 # A hand-made step follows the gradient this closely, or it is something else (momentum, noise).
 COLLINEAR = 1e-3
+MOST_ASSIGNED = 4096
 
 
 class Hands:
     def __init__(self, keeper: "Keeper") -> None:
         self._keeper = keeper
         self._read: dict[Cohort, Site] = {}
+        self._sites: dict[int, tuple[weakref.ref[torch.Tensor], Site]] = {}
+        """Where gradients were last assigned, by parameter."""
 
     def notice(self, cohorts: list[Cohort], site: Site, *, crediting: bool = False) -> None:
         """Posts what happened to these; `crediting`: a backward is about to add to them."""
@@ -69,23 +74,62 @@ class Hands:
         if verdict == CLEARED:
             keeper.cleared([cohort], site, to_none=True)
             return
-        if not keeper.journal.steady or cohort.habit is None:
-            cohort.habit = "zero" if all_zero(cohort.marks) else "change"
-        if cohort.habit == "zero":
+        if self._habit(cohort, verdict) == "zero":
             keeper.cleared([cohort], site, to_none=False)
-        elif verdict == WRITTEN:
+        elif verdict == WRITTEN and (cohort.fresh or cohort.spent):
             keeper.post(ev.Adjust, site, (cohort.name,), True)
-        elif verdict == REPLACED:
+        else:
+            # Replaced, or added to zeros: a gradient made by hand.
             self._assigned(cohort, site)
 
+    def _habit(self, cohort: Cohort, verdict: str) -> str:
+        """Whether gradients were zeroed or changed: their values tell, or how it went before."""
+        journal, before = self._keeper.journal, cohort.habits.get(verdict)
+        if journal.steady and before is not None:
+            return before
+        habit = cohort.habits[verdict] = "zero" if all_zero(cohort.marks) else "change"
+        if before not in (None, habit):
+            # One kind of write does both in this loop, so each is to be looked at.
+            journal.unsettle()
+        return habit
+
+    def assigning(self, parameter: torch.Tensor, site: Site) -> None:
+        """The user's line puts a gradient in place."""
+        if len(self._sites) >= MOST_ASSIGNED:
+            self._sites.clear()
+        self._sites[id(parameter)] = (weakref.ref(parameter), site)
+
     def _assigned(self, cohort: Cohort, site: Site) -> None:
+        if self._restored(cohort, site):
+            return
         keeper = self._keeper
-        if keeper.stored.holds_grads_of(cohort.marks):
-            keeper.post(ev.Restore, site, (cohort.name,), True, True)
-        else:
-            keeper.post(ev.Assign, site, (cohort.name,))
+        keeper.post(ev.Assign, self._assigned_at(cohort) or site, (cohort.name,))
         cohort.zeroed()
         cohort.fresh = 1
+
+    def opened(self, cohort: Cohort, site: Site) -> None:
+        """A new account may hold gradients that were put there before it was known."""
+        if grads_of(cohort.marks) and self._assigned_at(cohort) is not None:
+            self._assigned(cohort, site)
+
+    def _restored(self, cohort: Cohort, site: Site) -> bool:
+        keeper = self._keeper
+        if not keeper.stored.holds_grads_of(cohort.marks):
+            return False
+        site = self._assigned_at(cohort) or site
+        keeper.post(ev.Restore, site, (cohort.name,), True, True)
+        cohort.zeroed()
+        cohort.fresh = 1
+        return True
+
+    def _assigned_at(self, cohort: Cohort) -> Site | None:
+        """Where a member's gradient was put in place; not told in a steady loop."""
+        for mark in cohort.marks:
+            parameter = mark.parameter()
+            known = self._sites.get(id(parameter))
+            if known is not None and known[0]() is parameter:
+                return known[1]
+        return None
 
     def _look_at(self, cohort: Cohort, site: Site) -> None:
         """Spent, and about to be credited again: zeroed through `.data`, or not at all?"""
@@ -107,9 +151,10 @@ class Hands:
         return now is not None and now.shape == weight.shape and not torch.equal(now, weight)
 
     def _moved(self, cohort: Cohort, site: Site) -> None:
-        along = self._along_gradient(cohort)
-        self._keeper.post(ev.Move, site, (cohort.name,), along)
-        if along:
+        if cohort.memory is not None or not self._keeper.journal.steady:
+            cohort.descends = self._along_gradient(cohort)
+        self._keeper.post(ev.Move, site, (cohort.name,), cohort.descends)
+        if cohort.descends:
             cohort.fresh = 0
             cohort.spent = True
         cohort.memory = None

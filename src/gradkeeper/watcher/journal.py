@@ -19,7 +19,7 @@ FIELDS = {
     kind: tuple(one.name for one in fields(kind) if one.name not in ("site", "rank"))
     for kind in ev.KINDS.values()
 }
-TURNS = (ev.Step, ev.Batch)
+TURNS = (ev.Step, ev.Batch, ev.Move)
 """Where a round may end."""
 
 ROUNDS = 12

@@ -28,12 +28,15 @@ from gradkeeper.watcher.naming import ModuleMap, Namer
 from gradkeeper.watcher.owners import Owners
 from gradkeeper.watcher.ranks import Ranks
 from gradkeeper.watcher.rounds import UNTOLD, Rounds
-from gradkeeper.watcher.sites import NOWHERE, Sites
+from gradkeeper.watcher.sites import Sites
 from gradkeeper.watcher.stored import Stored
 
 MOST_NORMS = 8
 OPTIMIZERS = inspect.getfile(torch.optim.Optimizer)
-OURS_AND_TORCHS = (os.path.dirname(__file__), os.path.dirname(torch.__file__))
+OURS_AND_TORCHS = tuple(
+    os.path.dirname(path) + os.sep for path in (os.path.dirname(__file__), torch.__file__)
+)
+"""The engine reads loaders too, one micro-batch at a time: it is no prefetcher."""
 
 
 class Keeper:
@@ -80,13 +83,13 @@ class Keeper:
 
     def arrive(self, *, step: bool = False) -> Site:
         """The user's line; a loop's round is posted first if one has passed."""
-        frame = self.sites.frame()
+        frame, site = self.sites.arrived()
         if frame is None:
-            return NOWHERE
-        site = self._last = self.sites.of(frame)
+            return site
+        self._last = site
         if self.running:
             del self.running[_steps_under_way() :]
-        if self.running or self.feed.live:
+        if self.running or (self.feed.begun and self.feed.live):
             return site
         known, passed = self.rounds.quick(frame) if self.journal.steady else UNTOLD
         if not known:
@@ -94,7 +97,7 @@ class Keeper:
         if passed is not None:
             if passed.new_epoch:
                 self.post(ev.EpochBegin, site, passed.source)
-            self.post(ev.Batch, site, passed.source)
+            self.journal.enter((ev.Batch, site, passed.source))
         return site
 
     def post(self, *key: Any) -> None:
@@ -149,14 +152,15 @@ class Keeper:
                 cohort.note(closely=True)
 
     def _step(self, optimizer: torch.optim.Optimizer, name: str) -> None:
-        self.crediting.inside_backward(name)
+        if self.crediting.depth:
+            self.crediting.inside_backward(name)
         site = self.arrive(step=True)
         self.hands.notice(self.owners.cohorts(name), site)
         mine = self.owners.cohorts(name)
         self._taken = True
         taken = not _refused(optimizer)
-        finite = self._finite(mine) if taken else None
-        self.post(ev.Step, site, name, taken, self.scaling, finite)
+        finite = self._finite(name, mine) if taken else None
+        self.journal.enter((ev.Step, site, name, taken, self.scaling, finite))
         if not taken:
             return
         for cohort in mine:
@@ -183,8 +187,12 @@ class Keeper:
             self.post(ev.Step, self.arrive(step=True), name, False, self.scaling, None)
         self.scaling = None
 
-    def _finite(self, mine: list[Cohort]) -> bool | None:
-        """False if a norm that is at hand on the host says so; None otherwise."""
+    def _finite(self, name: str, mine: list[Cohort]) -> bool | None:
+        """False if a norm that is at hand on the host says so, or, now and then while the loop is
+        not steady yet, the gradients themselves; None otherwise."""
+        if not self.journal.steady and self.owners.due(name):
+            fresh = [grad for cohort in mine if cohort.fresh for grad in grads_of(cohort.marks)]
+            return None if all_finite(fresh) else False
         norms = [norm for cohort in mine if cohort.norms for norm in cohort.norms]
         for norm in norms:
             if norm.device.type == "cpu" and not math.isfinite(norm.item()):
@@ -219,10 +227,11 @@ class Keeper:
         name = self.owners.name_of(optimizer)
         closely = not self.journal.steady
         for cohort in self.owners.cohorts(name) if name else ():
-            if to_none:
-                cohort.note_vacant(closely=closely)
-            else:
-                cohort.note(closely=closely)
+            for mark in cohort.look(closely=closely):
+                if to_none:
+                    mark.grad = None
+                else:
+                    mark.note()
 
     def _parted(self, parameters: list[torch.Tensor], site: Site) -> list[Cohort]:
         """The cohorts of these parameters, cut to size where there is something to clear."""

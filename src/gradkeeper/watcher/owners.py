@@ -17,6 +17,8 @@ Optimizer = torch.optim.Optimizer
 NO_OPTIMIZER = ("loss", "torch.autograd", "model")
 NAMELESS_FOR = 2
 """So many backwards an optimizer without a variable waits for its first use."""
+ALWAYS_LOOKED = 3
+"""So many first steps have the values of their gradients looked at."""
 SWEEP_AT = 256
 """With so many accounts, those whose parameters are gone are let go."""
 
@@ -30,6 +32,7 @@ class Owner:
         self.signature: object = None
         self.cohorts: list[Cohort] = []
         self.version = -1
+        self.looks = 0
 
 
 class Owners:
@@ -80,17 +83,19 @@ class Owners:
                 self._keeper.cohorts.drop(cohort)
 
     def name_of(self, optimizer: Optimizer) -> str | None:
-        optimizer = _inner(optimizer)
         known = self._by_id.get(id(optimizer))
-        if known is None or known[0]() is not optimizer:
-            return None
-        return known[1].name
+        if known is not None and known[0]() is optimizer:
+            return known[1].name
+        inner = _inner(optimizer)
+        return None if inner is optimizer else self.name_of(inner)
 
     def adopt(self, optimizer: Optimizer, site: Site | None = None) -> str | None:
         """The name of an optimizer, which is entered in the books if it is new or has grown."""
-        optimizer = _inner(optimizer)
-        signature = _signature(optimizer)
         known = self._by_id.get(id(optimizer))
+        if known is None:
+            optimizer = _inner(optimizer)
+            known = self._by_id.get(id(optimizer))
+        signature = _signature(optimizer)
         if known is not None and known[0]() is optimizer and known[1].signature == signature:
             return known[1].name
         if self._only is not None and optimizer not in self._only:
@@ -147,6 +152,7 @@ class Owners:
                 wish = owner if trains else f"{owner} (frozen)"
                 cohort = keeper.cohorts.open(wish, group, trainable=trains)
                 keeper.describe(cohort, site)
+                keeper.hands.opened(cohort, site)
                 found.append(cohort)
         return found
 
@@ -172,6 +178,12 @@ class Owners:
             owner.version = self._keeper.cohorts.version
             owner.cohorts = [known[account] for account in owner.accounts if account in known]
         return owner.cohorts
+
+    def due(self, name: str) -> bool:
+        """Whether this step is one of the first, or one of ever fewer later ones."""
+        owner = self._names[name]
+        owner.looks += 1
+        return owner.looks <= ALWAYS_LOOKED or owner.looks & (owner.looks - 1) == 0
 
     def renamed(self, old: str, new: tuple[str, ...]) -> None:
         for owner in self._names.values():

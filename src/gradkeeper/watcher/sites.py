@@ -73,6 +73,19 @@ class Sites:
             frame = frame.f_back
         return None
 
+    def arrived(self) -> tuple[FrameType | None, Site]:
+        """The innermost frame of the user's and its site: `frame` and `of` in one, for speed."""
+        frame: FrameType | None = sys._getframe(2)
+        known, sites = self.known, self._sites
+        while frame is not None:
+            code = frame.f_code
+            mine = known.get(code.co_filename)
+            if mine or (mine is None and self.is_user(code)):
+                found = sites.get((id(code), frame.f_lasti))
+                return frame, found[1] if found is not None else self.of(frame)
+            frame = frame.f_back
+        return None, NOWHERE
+
     def of(self, frame: FrameType) -> Site:
         key = (id(frame.f_code), frame.f_lasti)
         known = self._sites.get(key)

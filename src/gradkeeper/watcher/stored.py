@@ -19,7 +19,8 @@ MOST_REMEMBERED = 4096
 class Stored:
     def __init__(self, keeper: "Keeper") -> None:
         self._keeper = keeper
-        self._from_disk: dict[int, weakref.ref[torch.Tensor]] = {}
+        self._loaded: dict[int, tuple[weakref.ref[torch.Tensor], bool]] = {}
+        """Tensors that were read, and whether from a disk (or from a buffer in memory)."""
 
     def saved(self, thing: object) -> None:
         keeper = self._keeper
@@ -43,14 +44,15 @@ class Stored:
         owners = keeper.owners.all_names() if _has_optimizer(thing, DEPTH) else ()
         keeper.post(ev.Save, site, names, owners, named or bool(grads & places), True)
 
-    def loaded(self, thing: object) -> None:
+    def loaded(self, thing: object, *, disk: bool) -> None:
         for tensor, _ in _tensors(thing, DEPTH):
-            if len(self._from_disk) >= MOST_REMEMBERED:
-                self._from_disk.clear()
-            self._from_disk[id(tensor)] = weakref.ref(tensor)
+            if len(self._loaded) >= MOST_REMEMBERED:
+                self._loaded.clear()
+            self._loaded[id(tensor)] = (weakref.ref(tensor), disk)
 
     def restored(self, module: torch.nn.Module, state: Mapping[str, Any]) -> None:
         keeper = self._keeper
+        keeper.owners.settle()
         touched = list(keeper.cohorts.touched(module.parameters()))
         if touched:
             site = keeper.arrive()
@@ -61,13 +63,13 @@ class Stored:
                 mark.note_weight()
 
     def holds_grads_of(self, marks: list[Mark]) -> bool:
-        """Whether these gradients came from a disk: the very tensors, or equal ones."""
-        if not self._from_disk:
+        """Whether these gradients were loaded: the very tensors, or equal ones."""
+        if not self._loaded:
             return False
         grads = grads_of(marks)
-        if any(self._is_from_disk(grad) for grad in grads):
+        if any(self._found(grad) for grad in grads):
             return True
-        alive = [reference() for reference in self._from_disk.values()]
+        alive = [reference() for reference, _ in self._loaded.values()]
         small = min(grads, key=torch.Tensor.numel, default=None)
         if small is None or small.is_sparse:
             return False
@@ -77,8 +79,12 @@ class Stored:
         )
 
     def _is_from_disk(self, tensor: object) -> bool:
-        reference = self._from_disk.get(id(tensor))
-        return reference is not None and reference() is tensor
+        found = self._found(tensor)
+        return found is not None and found[1]
+
+    def _found(self, tensor: object) -> tuple[weakref.ref[torch.Tensor], bool] | None:
+        known = self._loaded.get(id(tensor))
+        return known if known is not None and known[0]() is tensor else None
 
 
 def _tensors(thing: object, depth: int, path: str = "") -> Iterator[tuple[torch.Tensor, str]]:

@@ -2,7 +2,7 @@
 
 from gradkeeper.model import events as ev
 from gradkeeper.model.books import Books
-from gradkeeper.model.credit import Trail
+from gradkeeper.model.credit import Line, Trail
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.site import Site
 from gradkeeper.model.value import replace
@@ -30,10 +30,16 @@ def on_again(books: Books, event: ev.Again) -> Entry[ev.Again]:
     for name in event.optimizers:
         owner = books.optimizer(name, event.site)
         books.optimizers[name] = replace(owner, real=owner.real + event.times)
-    for line in event.lines:
-        site = Site(*line)
-        trail = books.trails.get(site) or Trail(site, ())
-        made, spent = trail.made + event.times, trail.spent + event.times
-        books.trails[site] = replace(trail, made=made, spent=spent)
+    for site in event.lines:
+        for line, trail in _trails(books, Site(*site)).items():
+            made, spent = trail.made + event.times, trail.spent + event.times
+            books.trails[line] = replace(trail, made=made, spent=spent)
     books.steps += event.times * len(event.optimizers)
     return books.entry(event, {}, {})
+
+
+def _trails(books: Books, site: Site) -> dict[Line, Trail]:
+    """Of a line. Whom it reached is not told again, so where it serves several all of them count:
+    too much was spent rather than too little."""
+    found = {line: trail for line, trail in books.trails.items() if line[0] == site}
+    return found or {(site, frozenset()): Trail(site, ())}

@@ -108,7 +108,7 @@ def on_zero(books: Books, event: ev.Zero) -> Entry[ev.Zero]:
         books.accounts[name] = accounts.zeroed(account, event.site, to_none=event.to_none)
     wasted = books.waste([credit for credit in lost if credit], event.site, before.values())
     after = {name: books.accounts[name] for name in before}
-    trails = tuple(books.trails[waste.site] for waste in wasted)
+    trails = tuple(books.trails[waste.site, waste.owners] for waste in wasted)
     return books.entry(event, before, after, wasted=wasted, trails=trails, pending=pending)
 
 

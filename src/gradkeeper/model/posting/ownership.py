@@ -6,6 +6,7 @@ from typing import TypeVar
 from gradkeeper.model import events as ev
 from gradkeeper.model.account import Account
 from gradkeeper.model.books import Books
+from gradkeeper.model.credit import Trail
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.optimizer import Optimizer
 from gradkeeper.model.value import replace
@@ -89,7 +90,7 @@ def on_close(books: Books, event: ev.Close) -> Entry[ev.Close]:
         before,
         {},
         optimizers=closing,
-        trails=tuple(books.trails.values()) if event.optimizers is None else (),
+        trails=_trails(books, event.optimizers, names),
         pending=dict(books.credits),
     )
     for owner in closing.values():
@@ -97,6 +98,19 @@ def on_close(books: Books, event: ev.Close) -> Entry[ev.Close]:
     for name in [name for name in before if not books.accounts[name].owners]:
         books.drop(name)
     return entry
+
+
+def _trails(books: Books, closing: tuple[str, ...] | None, names: set[str]) -> tuple[Trail, ...]:
+    """The lines to judge now: all, or those whose gradients only these optimizers could spend."""
+    if closing is None:
+        return tuple(books.lines())
+    alone = {name for name in names if set(books.account(name).owners) <= set(closing)}
+    lines = []
+    for trail in books.lines():
+        reached = books.accounts.keys() & set(trail.accounts)
+        if reached and reached <= alone:
+            lines.append(trail)
+    return tuple(lines)
 
 
 Value = TypeVar("Value")

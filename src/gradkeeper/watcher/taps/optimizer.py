@@ -25,20 +25,20 @@ def _steps(calls: Calls) -> list[Undo]:
     def before(optimizer: Optimizer, args: tuple[Any, ...], options: dict[str, Any]) -> None:
         keeper = calls.keeper()
         if keeper is not None:
-            calls.tell(keeper.step_begins, optimizer, closure=_has_closure(args, options))
+            closure = len(args) + len(options) > 1 and _has_closure(args, options)
+            calls.tell(keeper.step_begins, optimizer, closure=closure)
 
     def after(optimizer: Optimizer, args: tuple[Any, ...], options: dict[str, Any]) -> None:
         keeper = calls.keeper()
         if keeper is not None:
-            calls.tell(keeper.step_ends, optimizer, closure=_has_closure(args, options))
+            closure = len(args) + len(options) > 1 and _has_closure(args, options)
+            calls.tell(keeper.step_ends, optimizer, closure=closure)
 
     handles = (register_optimizer_step_pre_hook(before), register_optimizer_step_post_hook(after))
     return [handle.remove for handle in handles]
 
 
 def _has_closure(args: tuple[Any, ...], options: dict[str, Any]) -> bool:
-    if len(args) == 1 and not options:
-        return False
     return any(callable(one) for one in args[1:]) or callable(options.get("closure"))
 
 

@@ -1,4 +1,4 @@
-"""Reads of `.grad` by the user's own code, while no steady state is known.
+"""Reads and assignments of `.grad` by the user's own code, while no steady state is known.
 
 A property on torch.nn.Parameter tells them. It is taken away as soon as the loop is steady, so
 that it costs nothing where time counts.
@@ -46,6 +46,11 @@ class Reads:
         if not self._is_idle(frame.f_code, frame.f_lasti):
             self._calls.tell(keeper.hands.read, parameter, keeper.sites.of(frame))
 
+    def told(self, parameter: torch.Tensor, frame: FrameType) -> None:
+        keeper = self._calls.keeper()
+        if keeper is not None and keeper.sites.is_user(frame.f_code):
+            self._calls.tell(keeper.hands.assigning, parameter, keeper.sites.of(frame))
+
     def _is_idle(self, code: CodeType, offset: int) -> bool:
         """A test for None, or a read on the way to zeroing it."""
         known = self._idle.get((id(code), offset))
@@ -67,6 +72,10 @@ def _get(parameter: torch.Tensor) -> Any:
 
 def _set(parameter: torch.Tensor, value: Any) -> None:
     GRAD.__set__(parameter, value)
+    if value is not None:
+        frame = sys._getframe(1)
+        for reads in _listening:
+            reads.told(parameter, frame)
 
 
 def _delete(parameter: torch.Tensor) -> None:

@@ -48,8 +48,9 @@ def _load(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
         keeper = calls.keeper()
         with calls.quietly():
             loaded = original(source, *args, **options)
-        if keeper is not None and not isinstance(source, io.BytesIO):
-            calls.tell(keeper.stored.loaded, loaded)
+        if keeper is not None:
+            disk = not isinstance(source, io.BytesIO)
+            calls.tell(keeper.stored.loaded, loaded, disk=disk)
         return loaded
 
     return load
