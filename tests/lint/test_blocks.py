@@ -7,13 +7,11 @@ from gradkeeper.model.finding import Severity
 from gradkeeper.model.rule import Block, Rule
 from gradkeeper.rules import ALL
 
-# Which items ignore_index removes is in the data: only a run can tell.
-RUNTIME_ONLY = {"GK204"}
 EXAMPLES = [
     pytest.param(rule, block, id=f"{rule.code}-{block.kind}")
     for rule in ALL
     for block in rule.blocks
-    if block.side != "runtime" and (block.kind == "good" or rule.code not in RUNTIME_ONLY)
+    if block.side != "runtime"
 ]
 
 

@@ -3,7 +3,6 @@
 import json
 
 from gradkeeper.lint.runner import check_notebook
-from gradkeeper.rules import ALL
 from tests.lint.linting import HEAD
 
 
@@ -16,7 +15,7 @@ def notebook(*cells: str) -> bytes:
 def test_a_finding_names_its_cell_and_the_line_in_it() -> None:
     raw = notebook(HEAD, "for x in loader:\n    model(x).mean().backward()\n    optimizer.step()\n")
 
-    (finding,) = check_notebook(raw, "a.ipynb", ALL).findings
+    (finding,) = check_notebook(raw, "a.ipynb").findings
 
     assert (finding.rule, finding.cell, finding.site.line) == ("GK101", 3, 3)
 
@@ -28,10 +27,10 @@ def test_magics_and_shell_lines_are_tolerated() -> None:
         "optimizer.step()\nmodel?\n",
     )
 
-    assert check_notebook(raw, "a.ipynb", ALL).findings == []
+    assert check_notebook(raw, "a.ipynb").findings == []
 
 
 def test_what_is_no_notebook_is_unparsable() -> None:
-    (finding,) = check_notebook(b"{}", "a.ipynb", ALL).findings
+    (finding,) = check_notebook(b"{}", "a.ipynb").findings
 
     assert finding.rule == "GK000"

@@ -2,6 +2,7 @@
 
 import ast
 
+from gradkeeper.lint import groups, objects
 from gradkeeper.lint.nodes import Node
 from gradkeeper.lint.rehearsal import Rehearsal
 from gradkeeper.lint.tensors import opaque_parts
@@ -19,7 +20,6 @@ from gradkeeper.lint.values import (
     Opaque,
     Optim,
     Param,
-    Params,
     Sched,
     Value,
 )
@@ -106,8 +106,6 @@ def _remembered(r: Rehearsal, value: Opaque, key: str, name: str) -> Value:
 
 
 def _of_module(r: Rehearsal, value: Module, attr: str, node: ast.AST) -> Value:
-    from gradkeeper.lint import objects
-
     if attr in value.attrs:
         return value.attrs[attr]
     if attr == "training":
@@ -203,8 +201,7 @@ def _of_param(r: Rehearsal, value: Param, attr: str) -> Value:
 
 def _of_optimizer(value: Optim, attr: str) -> Value:
     if attr == "param_groups":
-        params = Params(tuple(value.nodes), f"{value.name}.param_groups", whose=value)
-        return [{"params": params, "lr": Opaque("lr", data=True)}]
+        return groups.Groups(value)
     if attr in ("optimizer", "_optimizer"):
         return value
     if attr in ("state", "defaults"):
@@ -254,6 +251,10 @@ def item(r: Rehearsal, value: Value, index: Value, node: ast.AST) -> Value:
             value = value.items
         elif isinstance(index, (int, str)):
             return _of_module(r, value, str(index), node)
+    if isinstance(value, groups.Groups) and isinstance(index, int):
+        return groups.one(value, index)
+    if isinstance(value, groups.Group) and index == "params":
+        return value.params(r)
     if isinstance(value, (list, tuple)):
         if isinstance(index, int) and -len(value) <= index < len(value):
             return value[index]
@@ -314,8 +315,6 @@ def put(r: Rehearsal, value: Value, attr: str, new: Value, node: ast.AST) -> Non
 
 
 def _put_module(r: Rehearsal, value: Module, attr: str, new: Value) -> None:
-    from gradkeeper.lint import objects
-
     objects.prepare(r, value)
     value.attrs[attr] = new
     child = new.node if isinstance(new, Module) else None

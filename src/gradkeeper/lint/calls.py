@@ -2,7 +2,7 @@
 
 import ast
 
-from gradkeeper.lint import attributes, externals, functions, objects, strangers
+from gradkeeper.lint import attributes, expressions, externals, functions, objects, strangers
 from gradkeeper.lint.builtins_ import BUILTINS, call_builtin
 from gradkeeper.lint.methods import call_method
 from gradkeeper.lint.rehearsal import Rehearsal
@@ -28,15 +28,13 @@ __all__ = ["BUILTINS", "call", "call_value"]
 
 
 def call(r: Rehearsal, node: ast.Call) -> Value:
-    from gradkeeper.lint.expressions import evaluate
-
     func = node.func
     hint, r.hint = r.hint, ""
     receiver: Value = None
     if isinstance(func, ast.Attribute):
-        receiver = evaluate(r, func.value)
+        receiver = expressions.evaluate(r, func.value)
     else:
-        callee = evaluate(r, func)
+        callee = expressions.evaluate(r, func)
     args, kwargs = _arguments(r, node)
     r.hint = hint
     r.here = node
@@ -46,21 +44,19 @@ def call(r: Rehearsal, node: ast.Call) -> Value:
 
 
 def _arguments(r: Rehearsal, node: ast.Call) -> tuple[list[Value], dict[str, Value]]:
-    from gradkeeper.lint.expressions import evaluate
-
     args: list[Value] = []
     for one in node.args:
         if isinstance(one, ast.Starred):
-            value = evaluate(r, one.value)
+            value = expressions.evaluate(r, one.value)
             if isinstance(value, (list, tuple)):
                 args.extend(value)
             else:
                 args.append(value)
         else:
-            args.append(evaluate(r, one))
+            args.append(expressions.evaluate(r, one))
     kwargs: dict[str, Value] = {}
     for keyword in node.keywords:
-        value = evaluate(r, keyword.value)
+        value = expressions.evaluate(r, keyword.value)
         if keyword.arg is not None:
             kwargs[keyword.arg] = value
         elif isinstance(value, dict):

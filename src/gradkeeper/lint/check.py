@@ -4,13 +4,15 @@ import ast
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradkeeper.lint import suppressions
 from gradkeeper.lint.vocabulary import may_train
 from gradkeeper.model.finding import Finding, Findings, Severity
-from gradkeeper.model.rule import Rule
 from gradkeeper.model.site import Site
+
+if TYPE_CHECKING:
+    from gradkeeper.model.rule import Rule
 
 LONGEST = 4_000_000
 """Bytes; what is larger is data in the shape of code."""
@@ -32,7 +34,7 @@ class Checked:
 def check_source(
     text: bytes | str,
     path: str,
-    rules: Iterable[Rule],
+    rules: "Iterable[Rule]",
     *,
     project: Any = None,
     fixes: bool = True,
@@ -84,7 +86,7 @@ def unparsable(error: Exception, path: str) -> Finding:
 
 
 def rehearse_tree(
-    tree: ast.Module, path: str, rules: Iterable[Rule], *, project: Any = None
+    tree: ast.Module, path: str, rules: "Iterable[Rule]", *, project: Any = None
 ) -> Checked:
     from gradkeeper.lint.judge import judge
     from gradkeeper.lint.rehearse import Program, roots

@@ -5,6 +5,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from gradkeeper.lint import expressions
 from gradkeeper.lint.rehearsal import Rehearsal
 from gradkeeper.lint.tensors import opaque_parts
 from gradkeeper.lint.values import Grad, Opaque, Value
@@ -19,16 +20,23 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.GtE: operator.ge,
 }
 
+SIGNS: dict[type[ast.cmpop], str] = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+
 
 def compare(r: Rehearsal, node: ast.Compare) -> Value:
-    from gradkeeper.lint.expressions import called, evaluate, text
-
-    left = evaluate(r, node.left)
+    left = expressions.evaluate(r, node.left)
     if len(node.ops) != 1:
         for one in node.comparators:
-            evaluate(r, one)
-        return Opaque(text(r, node))
-    right = evaluate(r, node.comparators[0])
+            expressions.evaluate(r, one)
+        return Opaque(expressions.text(r, node))
+    right = expressions.evaluate(r, node.comparators[0])
     kind = type(node.ops[0])
     if r.frame.survey and node in r.frame.survey.gating and isinstance(left, int):
         r.saw_gate(right)
@@ -41,15 +49,13 @@ def compare(r: Rehearsal, node: ast.Compare) -> Value:
         try:
             return COMPARE[kind](left, right)
         except TypeError:
-            return Opaque(text(r, node))
-    sign = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
-    name = f"{called(r, node.left, left)} {sign[kind]} {called(r, node.comparators[0], right)}"
-    return Opaque(name[:LONGEST_NAME])
+            return Opaque(expressions.text(r, node))
+    name = expressions.called(r, node.left, left)
+    other = expressions.called(r, node.comparators[0], right)
+    return Opaque(f"{name} {SIGNS[kind]} {other}"[:LONGEST_NAME])
 
 
 def _is(r: Rehearsal, node: ast.Compare, left: Value, right: Value, *, negated: bool) -> Value:
-    from gradkeeper.lint.expressions import called
-
     if right is None and isinstance(left, Grad):
         left.param.guarded = True
         r.guarded.update(node for node in left.param.nodes if node.single)
@@ -58,15 +64,16 @@ def _is(r: Rehearsal, node: ast.Compare, left: Value, right: Value, *, negated: 
         if right is None and isinstance(left, Opaque) and (left.role or left.node or left.flow):
             return negated
         word = "is not" if negated else "is"
-        one, other = called(r, node.left, left), called(r, node.comparators[0], right)
+        one, other = (
+            expressions.called(r, node.left, left),
+            expressions.called(r, node.comparators[0], right),
+        )
         return Opaque(f"{one} {word} {other}"[:LONGEST_NAME])
     same = left is right or (isinstance(left, (bool, int, str)) and left == right)
     return same is not negated
 
 
 def _in(r: Rehearsal, node: ast.Compare, left: Value, right: Value, *, negated: bool) -> Value:
-    from gradkeeper.lint.expressions import called
-
     if isinstance(right, (list, tuple, dict, str)) and isinstance(left, (str, int)):
         if isinstance(right, dict) or not opaque_parts(right if not isinstance(right, str) else ()):
             try:
@@ -74,5 +81,8 @@ def _in(r: Rehearsal, node: ast.Compare, left: Value, right: Value, *, negated: 
             except TypeError:
                 pass
     word = "not in" if negated else "in"
-    one, other = called(r, node.left, left), called(r, node.comparators[0], right)
+    one, other = (
+        expressions.called(r, node.left, left),
+        expressions.called(r, node.comparators[0], right),
+    )
     return Opaque(f"{one} {word} {other}"[:LONGEST_NAME])

@@ -5,24 +5,62 @@ from typing import Any
 
 from gradkeeper.lint import attributes
 from gradkeeper.lint.rehearsal import FaultError, Rehearsal
-from gradkeeper.lint.values import Accelerator, Context, Opaque, Param, Signal, Value
+from gradkeeper.lint.values import (
+    Accelerator,
+    Context,
+    Function,
+    Instance,
+    Opaque,
+    Param,
+    Signal,
+    Value,
+)
 from gradkeeper.model import events as ev
 
 
 def run(r: Rehearsal, node: ast.With | ast.AsyncWith) -> Signal:
-    from gradkeeper.lint import statements
-    from gradkeeper.lint.expressions import evaluate
-
     before = (r.grad, r.autocast, r.unsynced, r.ctx_accelerator)
-    for item in node.items:
-        r.hint = ""
-        value = evaluate(r, item.context_expr)
-        entered = _enter(r, value)
-        if item.optional_vars is not None:
-            statements.assign(r, item.optional_vars, entered, node)
-    signal = statements.block(r, node.body)
+    signal = _run_items(r, node, 0)
     r.grad, r.autocast, r.unsynced, r.ctx_accelerator = before
     return signal
+
+
+def _run_items(r: Rehearsal, node: ast.With | ast.AsyncWith, index: int) -> Signal:
+    from gradkeeper.lint import functions, statements
+    from gradkeeper.lint.expressions import evaluate
+
+    if index == len(node.items):
+        return statements.block(r, node.body)
+    item = node.items[index]
+    signals: list[Signal] = []
+    frame = r.frame
+
+    def body(entered: Value) -> None:
+        inside, r.frame = r.frame, frame
+        if item.optional_vars is not None:
+            statements.assign(r, item.optional_vars, entered, node)
+        signals.append(_run_items(r, node, index + 1))
+        r.frame = inside
+
+    r.hint = ""
+    value = evaluate(r, item.context_expr)
+    if isinstance(value, Context) and value.kind == "generator":
+        functions.run_around(r, value, body)
+    elif isinstance(value, Instance) and attributes.member(value.cls, "__exit__") is not None:
+        body(_call_own(r, value, "__enter__", [], node))
+        _call_own(r, value, "__exit__", [None, None, None], node)
+    else:
+        body(_enter(r, value))
+    return signals[0]
+
+
+def _call_own(r: Rehearsal, value: Instance, name: str, args: list[Value], node: ast.AST) -> Value:
+    from gradkeeper.lint import functions
+
+    method = attributes.member(value.cls, name)
+    if not isinstance(method, Function):
+        return value
+    return functions.enter(r, attributes.bind(r, method, value), args, {}, node)
 
 
 def _enter(r: Rehearsal, value: Value) -> Value:

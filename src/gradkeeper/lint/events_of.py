@@ -167,10 +167,14 @@ def step(
         return
     settle_ownership(r, optim, node)
     _run_hooks(r, optim, optim.before, node)
+    spends = closure is None or optim.kind not in STEPS_ITSELF
     if closure is not None:
+        start = len(r.tape)
         _evaluate(r, optim, closure, node)
+        # One that zeroes by itself is evaluated as often as L-BFGS likes.
+        spends = spends or not any(isinstance(one, ev.Zero) for one in r.tape[start:])
     r.count_step()
-    if closure is None or optim.kind not in STEPS_ITSELF:
+    if spends:
         name = scaler.name if scaler else None
         r.post(ev.Step(site=r.site(node), optimizer=optim.name, scaler=name))
     _run_hooks(r, optim, optim.after, node)

@@ -38,7 +38,14 @@ def evaluate(r: Rehearsal, node: ast.expr) -> Value:
     r.operations += 1
     if r.operations > r.budget:
         r.spend()
-    handler = HANDLERS.get(type(node))
+    kind = type(node)
+    if kind is ast.Constant:
+        return node.value  # type: ignore[attr-defined]
+    if kind is ast.Name:
+        value = r.frame.names.get(node.id, MISSING)  # type: ignore[attr-defined]
+        if value is not MISSING:
+            return value
+    handler = HANDLERS.get(kind)
     if handler is None:
         return Opaque(text(r, node))
     return handler(r, node)
@@ -351,6 +358,9 @@ def _yield(r: Rehearsal, node: ast.Yield) -> Value:
     value = evaluate(r, node.value) if node.value else None
     if r.frame.yielded is not None:
         r.frame.yielded.append(value)
+    if r.frame.around_body is not None:
+        body, r.frame.around_body = r.frame.around_body, None
+        body(value)
     return Opaque("sent")
 
 

@@ -31,6 +31,7 @@ from gradkeeper.lint.vocabulary import (
     DDP,
     FUNCTIONAL_LOSSES,
     IGNORING,
+    LAYERS,
     OPTIMIZERS,
     PASS_FIRST,
     WRAPPERS,
@@ -101,7 +102,7 @@ def _is_layer(name: str, last: str) -> bool:
 
 
 def _layer(r: Rehearsal, last: str, args: Args, kwargs: Kwargs) -> Value:
-    node = Node(r.hint or last, coupled=last in COUPLED)
+    node = Node(r.hint or last, coupled=last in COUPLED, solid=last in LAYERS)
     made = Module(node, ready=True)
     if last not in CONTAINERS:
         for index, part in enumerate(modules_in([*args, *kwargs.values()])):
@@ -116,6 +117,8 @@ def _layer(r: Rehearsal, last: str, args: Args, kwargs: Kwargs) -> Value:
         for index, part in enumerate(parts):
             r.registry.attach(part, node, str(index), inborn=bool(r.preparing))
         node.coupled = any(part.coupled for part in parts)
+        node.solid = any(part.solid for part in parts)
+        node.listed = parts if last == "Sequential" else ()
         if last != "Sequential":
             if isinstance(items, dict):
                 for key, part_value in items.items():
@@ -152,7 +155,11 @@ def build_optimizer(r: Rehearsal, kind: str, args: Args, kwargs: Kwargs, node: a
     source = args[0] if args else kwargs.get("params", kwargs.get("model_params"))
     if isinstance(source, Optim):
         return source
-    nodes = events_of.nodes_of(r, source, node, "this optimizer")
+    exhausted = isinstance(source, Params) and source.oneshot and source.used
+    given = _groups(r, source, node)
+    nodes = list(dict.fromkeys(one for group in given for one in group))
+    if exhausted:
+        return Opaque("optimizer", role="silent")  # PyTorch raises: nothing comes after it
     known = bool(nodes)
     if isinstance(source, Params) and not nodes:
         known = True
@@ -160,6 +167,7 @@ def build_optimizer(r: Rehearsal, kind: str, args: Args, kwargs: Kwargs, node: a
     if kind == "SGD" and not kwargs.get("momentum") and len(args) < 3:
         kind = "plain SGD"
     optim = Optim(name, nodes, known=known, kind=kind)
+    optim.groups = given
     for one in nodes:
         one.frozen = False if one.single else one.frozen
     r.optims.append(optim)
@@ -167,6 +175,12 @@ def build_optimizer(r: Rehearsal, kind: str, args: Args, kwargs: Kwargs, node: a
         r.adopt(optim, r.accounts(nodes), node)
     r.doubt_owners()
     return optim
+
+
+def _groups(r: Rehearsal, source: Value, node: ast.AST) -> list[tuple[Node, ...]]:
+    several = isinstance(source, (list, tuple)) and all(isinstance(x, dict) for x in source)
+    given = source if several else [source]
+    return [tuple(events_of.nodes_of(r, one, node, "this optimizer")) for one in given]
 
 
 def build_scheduler(r: Rehearsal, kind: str, args: Args, kwargs: Kwargs) -> Value:

@@ -1,11 +1,12 @@
 """Entering functions of the program: binding arguments, running bodies, coming back."""
 
 import ast
+from collections.abc import Callable
 
-from gradkeeper.lint import statements
+from gradkeeper.lint import expressions, statements
 from gradkeeper.lint.rehearsal import DEEPEST, Rehearsal
 from gradkeeper.lint.tensors import join, mix
-from gradkeeper.lint.values import Frame, Function, Loader, Opaque, Return, Value
+from gradkeeper.lint.values import Context, Frame, Function, Loader, Opaque, Return, Value
 
 ASSUMED_GATE = 2
 CUTTING = ("no_grad", "inference_mode")
@@ -22,15 +23,24 @@ def enter(
     survey = function.frame.survey
     if survey is not None and code in survey.dull:
         return Opaque(f"{function.name}()")
+    if _is_context(function):
+        return Context("generator", (function, args, kwargs))
     if survey is not None and code in survey.yields and not isinstance(code, ast.Lambda):
         if code not in survey.loud:
             return Loader(function.name)
+    frame = _frame(r, function, args, kwargs)
+    if survey is None or code in survey.loud or isinstance(code, ast.Lambda):
+        return _run(r, function, frame)
+    return _run_quiet(r, function, frame)
+
+
+def _frame(r: Rehearsal, function: Function, args: list[Value], kwargs: dict[str, Value]) -> Frame:
     frame = Frame(
         {},
         function.frame,
         function.frame.module or function.frame,
         function.name,
-        survey,
+        function.frame.survey,
         function.frame.file,
         home=function.home or function.frame.home,
     )
@@ -40,9 +50,28 @@ def enter(
     else:
         frame.me = function.frame.me
     bind_arguments(r, function, args, kwargs, frame)
-    if survey is None or code in survey.loud or isinstance(code, ast.Lambda):
-        return _run(r, function, frame)
-    return _run_quiet(r, function, frame)
+    return frame
+
+
+def _is_context(function: Function) -> bool:
+    """@contextmanager: its body runs around that of a `with`."""
+    if isinstance(function.node, ast.Lambda):
+        return False
+    return any(
+        getattr(one, "attr", getattr(one, "id", "")) in ("contextmanager", "asynccontextmanager")
+        for one in function.node.decorator_list
+    )
+
+
+def run_around(r: Rehearsal, generator: Context, body: Callable[[Value], None]) -> None:
+    """Runs a @contextmanager function; its first yield runs `body`."""
+    function, args, kwargs = generator.value
+    frame = _frame(r, function, args, kwargs)
+    frame.around_body = body
+    if len(r.entered) < DEEPEST:
+        _run(r, function, frame)
+    if frame.around_body is not None:
+        body(None)
 
 
 def bind_arguments(
@@ -104,8 +133,6 @@ def _is_dull(result: Value) -> bool:
 
 
 def _run(r: Rehearsal, function: Function, frame: Frame) -> Value:
-    from gradkeeper.lint.expressions import evaluate
-
     code = function.node
     before, grad = r.frame, r.grad
     r.frame = frame
@@ -118,7 +145,7 @@ def _run(r: Rehearsal, function: Function, frame: Frame) -> Value:
                 r.grad = False
     try:
         if isinstance(code, ast.Lambda):
-            return evaluate(r, code.body)
+            return expressions.evaluate(r, code.body)
         signal = statements.block(r, code.body)
         if isinstance(signal, Return):
             return signal.value

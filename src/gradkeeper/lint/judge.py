@@ -10,6 +10,8 @@ from gradkeeper.model.rule import Rule
 
 ON_FAULTS = ("GK605",)
 """What a path with an exception on it may speak of; the rest is told by the ordinary paths."""
+DISCARDS = ("GK102",)
+"""What a path refutes that runs the same backward and passes the line by."""
 Key = tuple[str, str, int]
 
 
@@ -41,10 +43,13 @@ def _weigh(
     heard: list[dict[Key, Finding]],
     lines: list[set[tuple[str, int]]],
 ) -> Finding:
+    spoken_of = {key[1:]}
+    if finding.rule in DISCARDS and finding.because:
+        spoken_of.add((finding.because[0].site.file, finding.because[0].site.line))
     without = [
         run
         for run, said, reached in zip(runs, heard, lines, strict=True)
-        if key not in said and key[1:] in reached and run.spends
+        if key not in said and spoken_of & reached and run.spends
     ]
     having = [run for run, said in zip(runs, heard, strict=True) if key in said]
     without = [run for run in without if run.faulty == having[0].faulty]

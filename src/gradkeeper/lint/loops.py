@@ -1,6 +1,7 @@
 """Loops: how many rounds, over what, and where a batch or an epoch begins."""
 
 import ast
+import re
 
 from gradkeeper.lint.rehearsal import Loop, Rehearsal
 from gradkeeper.lint.values import (
@@ -20,6 +21,8 @@ from gradkeeper.model import events as ev
 MOST_QUIET = 8
 OUTER_ROUNDS = 2
 CLOSING_ROUNDS = 3
+OF_ONE_BATCH = re.compile(r"task|episode|env|agent|time|frame|chunk|seq|^t$", re.I)
+"""What a loop inside an update runs over, when all of it belongs to one batch."""
 
 
 def for_loop(r: Rehearsal, node: ast.For | ast.AsyncFor) -> Signal:
@@ -152,6 +155,7 @@ def _quiet(r: Rehearsal, node: ast.For | ast.AsyncFor, iterable: Value) -> Signa
     found, known = elements(r, iterable, node.iter)
     exact = known and len(found) <= MOST_QUIET
     before = dict(r.frame.names)
+    lists = {} if exact or not known else _lists(before)
     for element in found if exact else found[:1]:
         statements.assign(r, node.target, element, node)
         signal = statements.block(r, node.body)
@@ -161,7 +165,16 @@ def _quiet(r: Rehearsal, node: ast.For | ast.AsyncFor, iterable: Value) -> Signa
             return signal
     if not exact:
         _forget_counters(r, before)
+    for name, size in lists.items():
+        grown = before[name]
+        if len(grown) == size + 1:
+            grown.extend(grown[-1:] * (len(found) - 1))
     return None
+
+
+def _lists(names: dict[str, Value]) -> dict[str, int]:
+    """Lists that a loop may fill, one element a round."""
+    return {name: len(value) for name, value in names.items() if isinstance(value, list)}
 
 
 def _forget_counters(r: Rehearsal, before: dict[str, Value]) -> None:
@@ -211,9 +224,23 @@ def _is_data(r: Rehearsal, node: ast.AST, iterable: Value) -> bool:
     nested = any(loop.data for loop in r.loops)
     if not nested or node in survey.fetching:
         return True
+    if isinstance(iterable, range) and node in survey.drawing:
+        name = getattr(getattr(node, "target", None), "id", "")
+        return _counts_updates(r) and not OF_ONE_BATCH.search(name)
     return isinstance(iterable, (Loader, Wrapped)) or (
         isinstance(iterable, Opaque) and not iterable.data
     )
+
+
+def _counts_updates(r: Rehearsal) -> bool:
+    """The loop around this one counts: it neither fetches a batch nor draws one."""
+    around = next(loop for loop in reversed(r.loops) if loop.data)
+    survey = r.frame.survey
+    if around.node in survey.fetching or around.node in survey.drawing:
+        return False
+    source = getattr(around.node, "iter", None)
+    name = getattr(getattr(source, "func", None), "id", "")
+    return name in ("range", "trange")
 
 
 def _source(r: Rehearsal, node: ast.AST) -> str:

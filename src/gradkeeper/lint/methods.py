@@ -133,6 +133,7 @@ def _of_optimizer(
     if name == "add_param_group":
         nodes = events_of.nodes_of(r, args[0] if args else None, node, "this group")
         value.nodes.extend(nodes)
+        value.groups.append(tuple(nodes))
         r.adopt(value, r.accounts(nodes), node)
         return None
     if name == "state_dict":

@@ -26,6 +26,10 @@ class Node:
     coupled: bool = False
     unused: bool = False
     """Nothing in the file reads it: no loss reaches it."""
+    solid: bool = False
+    """The source shows that it has weights of its own."""
+    listed: tuple["Node", ...] = ()
+    """All that it is made of, for a container of modules."""
     foreign: bool = False
     """It comes from outside: whether it has gradients already is not known."""
 
@@ -112,6 +116,9 @@ class Registry:
         self._on_open(whole, False)
         if not node.single:
             self._on_open(node.holds, node.trainable)
+        for sibling in node.parent.listed:
+            if sibling.solid and sibling.holds is None and sibling.parent is node.parent:
+                self._claim(sibling)
 
 
 def _top(node: Node) -> Node:

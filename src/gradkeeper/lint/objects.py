@@ -65,7 +65,8 @@ def instantiate(
             return Module(Node(name, trainable=False), cls, (args, kwargs))
         params = has_parameters(cls)
         coupled = _mentions(cls, COUPLED)
-        made = Module(Node(name, trainable=params, coupled=coupled), cls, (args, kwargs))
+        node_ = Node(name, trainable=params, coupled=coupled, solid=params)
+        made = Module(node_, cls, (args, kwargs))
         if r.frame.survey is not None:
             _set_apart_unused(r, made)
         return made
@@ -179,7 +180,25 @@ def forward(
             prepare(r, module)
             bound = attributes.bind(r, method, module)
             return functions.enter(r, bound, args, kwargs, node)
+    if module.cls is not None and _gives_detached(module.cls):
+        return Opaque(f"{module.node.name}()", data=True)
     return through(r, module.node, [*args, *kwargs.values()], node)
+
+
+def _gives_detached(cls: Class) -> bool:
+    """Whatever its forward returns, it is detached."""
+    if cls.detached is None:
+        method = attributes.member(cls, "forward")
+        returns = [
+            one.value
+            for one in (ast.walk(method.node) if isinstance(method, Function) else ())
+            if isinstance(one, ast.Return)
+        ]
+        cls.detached = bool(returns) and all(
+            isinstance(one, ast.Call) and getattr(one.func, "attr", "") == "detach"
+            for one in returns
+        )
+    return cls.detached
 
 
 def through(r: Rehearsal, module: Node, values: list[Value], node: ast.AST) -> Opaque:

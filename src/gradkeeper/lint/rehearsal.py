@@ -13,11 +13,17 @@ from gradkeeper.model.site import Site
 MOST_OPERATIONS = 50_000
 DEEPEST = 40
 SHORT_EPOCH = 3
+SHORT_LIST = 24
+"""Batches that are run to the last one where windows matter: other gates may be among them."""
 MOST_GATE = 64
 
 
 class OutOfBudgetError(Exception):
     """The program is too large to rehearse to its end."""
+
+
+class LongerWindowError(Exception):
+    """A window is longer than epochs were thought to be: the run has to begin again."""
 
 
 class FaultError(Exception):
@@ -122,15 +128,17 @@ class Rehearsal:
 
     def rounds(self, count: int) -> int:
         """How many of `count` known rounds to run: the end must fall as it would."""
-        if count <= max(SHORT_EPOCH, 4 * self.gate):
+        if count <= max(SHORT_EPOCH, 4 * self.gate, SHORT_LIST if self.gate > 1 else 0):
             return max(0, count)
         if self.gate <= 1:
             return SHORT_EPOCH
         return 2 * self.gate + count % self.gate
 
     def saw_gate(self, value: Value) -> None:
-        if isinstance(value, int) and 1 < value <= MOST_GATE:
-            self.seen_gate = max(self.seen_gate, value)
+        if isinstance(value, int) and 1 < value <= MOST_GATE and value > self.seen_gate:
+            self.seen_gate = value
+            if value > self.gate:
+                raise LongerWindowError
 
     def doubt(self, why: str) -> None:
         self.doubts[why] = None

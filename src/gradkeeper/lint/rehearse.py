@@ -8,9 +8,9 @@ from gradkeeper.lint import functions, objects, statements
 from gradkeeper.lint.attributes import bind
 from gradkeeper.lint.nodes import Node
 from gradkeeper.lint.paths import Choices, Explorer
-from gradkeeper.lint.rehearsal import Loop, OutOfBudgetError, Rehearsal
+from gradkeeper.lint.rehearsal import LongerWindowError, Loop, OutOfBudgetError, Rehearsal
 from gradkeeper.lint.strangers import steps_unseen
-from gradkeeper.lint.strays import settle
+from gradkeeper.lint.strays import adopt_early, settle
 from gradkeeper.lint.survey import FUNCTIONS, Survey
 from gradkeeper.lint.values import Class, Frame, Function, Instance, Module, Opaque, Value
 from gradkeeper.model import events as ev
@@ -94,7 +94,7 @@ def explore(program: Program, root: ast.AST | None) -> list[Run]:
     gate = 1
     while (choices := explorer.next()) is not None:
         rehearsal = run(program, root, choices, gate)
-        if rehearsal.seen_gate > gate:
+        while rehearsal.seen_gate > gate:
             gate = rehearsal.seen_gate
             choices = Choices(choices.script)
             rehearsal = run(program, root, choices, gate)
@@ -132,12 +132,15 @@ def run(program: Program, root: ast.AST | None, choices: Choices, gate: int) -> 
         else:
             _prepare_module(r, program.tree)
             _start(r, root, program)
+    except LongerWindowError:
+        return r
     except OutOfBudgetError:
         r.doubt("too large to rehearse to the end")
     except RecursionError:
         r.doubt("nested too deeply")
     r.frame = frame
     r.post(ev.Close(site=Site(program.file, 1)))
+    adopt_early(r.tape, {one.name for one in r.optims if not one.known})
     if not settle(r.tape):
         r.doubt("which optimizer a loss is for cannot be told")
     if steps_unseen(r.tape) and not r.asked_for_gradients:

@@ -8,7 +8,6 @@ from gradkeeper.lint import notebook
 from gradkeeper.lint.check import Checked, check_source, parse, unparsable
 from gradkeeper.lint.vocabulary import may_train
 from gradkeeper.model.finding import Finding
-from gradkeeper.model.rule import Rule
 
 FEW = 12
 """Files that are not worth a second process."""
@@ -16,12 +15,10 @@ SMALL_TREE = 400
 """Up to here, files that do not train are parsed as well, to say where they cannot be."""
 
 
-def check_files(
-    paths: Sequence[str], rules: Iterable[Rule], named: Iterable[str] = ()
-) -> Iterator[tuple[str, Checked]]:
+def check_files(paths: Sequence[str], named: Iterable[str] = ()) -> Iterator[tuple[str, Checked]]:
     """Results in the order of the files."""
     thorough = len(paths) <= SMALL_TREE
-    work = partial(check_file, rules=tuple(rules), thorough=thorough, named=frozenset(named))
+    work = partial(check_file, thorough=thorough, named=frozenset(named))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     if len(paths) <= FEW or cores < 2:
         yield from zip(paths, map(work, paths), strict=True)
@@ -33,9 +30,7 @@ def check_files(
         yield from zip(paths, pool.map(work, paths, chunksize=chunk), strict=True)
 
 
-def check_file(
-    path: str, rules: Iterable[Rule], *, thorough: bool = True, named: frozenset[str] = frozenset()
-) -> Checked:
+def check_file(path: str, *, thorough: bool = True, named: frozenset[str] = frozenset()) -> Checked:
     """Reads and checks one file. A byte scan tells whether it can train at all."""
     try:
         with open(path, "rb") as stream:
@@ -44,22 +39,25 @@ def check_file(
         why = ValueError(f"it cannot be opened ({error.strerror or error})")
         return Checked([unparsable(why, path)])
     if path.endswith(".ipynb"):
-        return check_notebook(raw, path, rules)
+        return check_notebook(raw, path)
     if not may_train(raw):
         if not (thorough or path in named):
             return Checked()
         tree = parse(raw, path)
         return Checked([tree]) if isinstance(tree, Finding) else Checked()
     from gradkeeper.lint.project import Project
+    from gradkeeper.rules import ALL
 
-    return check_source(raw, path, rules, project=Project(path))
+    return check_source(raw, path, ALL, project=Project(path))
 
 
-def check_notebook(raw: bytes, path: str, rules: Iterable[Rule]) -> Checked:
+def check_notebook(raw: bytes, path: str) -> Checked:
+    from gradkeeper.rules import ALL
+
     try:
         book = notebook.read(raw)
     except ValueError as error:
         return Checked([unparsable(error, path)])
-    checked = check_source(book.text, path, rules, fixes=False)
+    checked = check_source(book.text, path, ALL, fixes=False)
     checked.findings = [book.localise(finding) for finding in checked.findings]
     return checked

@@ -4,9 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from os.path import abspath, basename, relpath
+from typing import TYPE_CHECKING
 
 from gradkeeper.model.finding import Finding, Severity
-from gradkeeper.model.rule import Rule
+
+if TYPE_CHECKING:
+    from gradkeeper.model.rule import Rule
 
 ALWAYS = "GK000"
 
@@ -44,7 +47,7 @@ class Selection:
         return False
 
 
-def codes(words: Iterable[str], rules: Iterable[Rule]) -> frozenset[str]:
+def codes(words: Iterable[str], rules: "Iterable[Rule]") -> frozenset[str]:
     """Codes, names, prefixes such as GK2, or ALL, as a set of codes."""
     known = {rule.code: rule.name for rule in rules} | {ALWAYS: "unparsable"}
     found: set[str] = set()

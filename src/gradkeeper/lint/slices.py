@@ -102,8 +102,10 @@ def inert(tree: ast.Module, survey: Survey) -> set[ast.stmt]:
 
 
 def _hands_over(node: ast.stmt) -> bool:
-    """A call that is given an optimizer, or speaks of gradients by its name."""
+    """A yield; a call that is given an optimizer, or speaks of gradients by its name."""
     call = getattr(node, "value", None)
+    if isinstance(call, (ast.Yield, ast.YieldFrom)):
+        return True
     if not isinstance(call, ast.Call):
         return False
     if ACTS.search(_last(call.func)):

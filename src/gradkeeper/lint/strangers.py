@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from gradkeeper.lint.rehearsal import Rehearsal
 from gradkeeper.lint.values import Opaque, Optim, Value
@@ -19,11 +20,15 @@ ACTS = re.compile(r"backward|zero_?grad|clear_?grad|reset_?grad|zero_out|optimi[
 def meet(r: Rehearsal, name: str, values: Iterable[Value]) -> None:
     """A call of unknown code by this name, with these arguments."""
     last = name.rpartition(".")[2]
-    if ACTS.search(last):
+    if _acts(last):
         r.doubt("gradients are handled in code that is not seen")
-    elif r.loops and not HARMLESS.search(last):
-        if any(_is_optimizer(one) for one in values):
-            r.doubt("an optimizer is handed to code that is not seen")
+    elif r.loops and any(_is_optimizer(one) for one in values) and not HARMLESS.search(last):
+        r.doubt("an optimizer is handed to code that is not seen")
+
+
+@lru_cache(maxsize=4096)
+def _acts(name: str) -> bool:
+    return ACTS.search(name) is not None
 
 
 def _is_optimizer(value: Value) -> bool:

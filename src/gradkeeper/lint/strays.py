@@ -45,3 +45,21 @@ def _followed_by(tape: list[ev.Event]) -> dict[Site, str | None]:
             if known != event.optimizer:
                 found[last] = None
     return found
+
+
+def adopt_early(tape: list[ev.Event], optimizers: set[str]) -> None:
+    """An optimizer that the source shows late was there before its first gradient came."""
+    for place in range(len(tape)):
+        adoption = tape[place]
+        if not isinstance(adoption, ev.Adopt) or adoption.optimizer not in optimizers:
+            continue
+        first = _first_credit(tape[:place], set(adoption.accounts))
+        if first is not None and not any(isinstance(one, ev.Split) for one in tape[first:place]):
+            tape.insert(first, tape.pop(place))
+
+
+def _first_credit(tape: list[ev.Event], accounts: set[str]) -> int | None:
+    for place, event in enumerate(tape):
+        if isinstance(event, ev.Backward) and accounts & set(event.accounts):
+            return place
+    return None

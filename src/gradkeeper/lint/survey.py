@@ -10,16 +10,24 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from gradkeeper.lint.vocabulary import LOUD_ATTRIBUTES, LOUD_METHODS, LOUD_NAMES, SCALER_NAME
+from gradkeeper.lint.words import words
 
 FETCH = re.compile(r"^next$|next_batch|get_batch|sample|fetch|get_data", re.I)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 MOVING = {"backward", "manual_backward", "step", "zero_grad", "optimizer_step"}
+RANDOM = frozenset({"randn", "rand", "randint", "randperm", "normal", "uniform", "choice"})
+PARAMETERS = frozenset({"parameters", "named_parameters", "param_groups", "params"})
 LOOPS = (ast.For, ast.While, ast.AsyncFor)
-CHILDLESS = frozenset(
-    {int, str, type(None), ast.Load, ast.Store, ast.Del, ast.And, ast.Or, ast.Not, ast.USub}
-    | set(ast.operator.__subclasses__())
-    | set(ast.cmpop.__subclasses__())
+PLAIN_FIELDS = words(
+    """ctx op ops id attr arg name names kind conversion type_comment type_ignores module level
+    is_async simple rest kwd_attrs asname str"""
 )
+"""What holds no node, or none that matters; a Constant's value is left out by itself."""
+FIELDS: dict[type, tuple[str, ...]] = {
+    kind: tuple(one for one in kind._fields if one not in PLAIN_FIELDS)
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.AST)
+} | {ast.Constant: (), ast.MatchSingleton: ()}
 
 
 @dataclass(slots=True)
@@ -59,6 +67,12 @@ class Survey:
     """Attributes that are read somewhere."""
     fetching: set[ast.AST] = field(default_factory=set)
     """Loops that fetch a batch in their own body."""
+    drawing: set[ast.AST] = field(default_factory=set)
+    """Loops that draw random data in their own body, not in a loop inside."""
+    over_owned: dict[ast.AST, bool] = field(default_factory=dict)
+    """Loops seen so far, and whether they run over parameters or optimizers."""
+    one_shot: set[str] = field(default_factory=set)
+    """Variables that hold an iterator over parameters."""
 
 
 def survey(tree: ast.Module, imported: frozenset[str] = frozenset()) -> Survey:
@@ -79,17 +93,13 @@ def survey(tree: ast.Module, imported: frozenset[str] = frozenset()) -> Survey:
 def children(node: ast.AST) -> list[ast.AST]:
     """As ast.iter_child_nodes, without contexts and operators; half of all time was spent there."""
     found: list[ast.AST] = []
-    for value in node.__dict__.values():
-        kind = type(value)
-        if kind in CHILDLESS:
-            continue
-        if kind is list:
-            for one in value:
-                if isinstance(one, ast.AST):
-                    found.append(one)
-        elif isinstance(value, ast.AST):
+    for name in FIELDS[type(node)]:
+        value = getattr(node, name)
+        if type(value) is list:
+            found += value
+        elif value is not None:
             found.append(value)
-    return found
+    return [one for one in found if one is not None] if None in found else found
 
 
 def _walk(tree: ast.Module, found: Survey) -> tuple[list[ast.AST], dict[ast.AST, ast.AST]]:
@@ -115,12 +125,21 @@ def _walk(tree: ast.Module, found: Survey) -> tuple[list[ast.AST], dict[ast.AST,
             _note_call(node, function, found)  # type: ignore[arg-type]
         elif kind is ast.Attribute:
             _note_attribute(node, function, found)  # type: ignore[arg-type]
+        elif kind is ast.GeneratorExp:
+            _note_generator(node, parents, found)  # type: ignore[arg-type]
         elif kind in (ast.Yield, ast.YieldFrom) and function is not None:
             found.yields.add(function)
         for child in children(node):
             parents[child] = node
             stack.append((child, function, home))
     return order, parents
+
+
+def _note_generator(node: ast.GeneratorExp, parents: dict[ast.AST, ast.AST], found: Survey) -> None:
+    above = parents.get(node)
+    if isinstance(above, ast.Assign) and isinstance(above.targets[0], ast.Name):
+        if isinstance(node.elt, ast.Name) and _names_parameters(node.generators[0].iter):
+            found.one_shot.add(above.targets[0].id)
 
 
 def _note_attribute(node: ast.Attribute, function: ast.AST | None, found: Survey) -> None:
@@ -177,7 +196,7 @@ def _mark(
 ) -> None:
     """Marks each statement above a loud expression, up to its function, and loops that train."""
     for node in order:
-        if _is_loud(node, loud_names):
+        if _is_loud(node, loud_names) or (found.one_shot and _uses_up(node, found)):
             above: ast.AST | None = node
             while above is not None and above not in found.loud:
                 found.loud.add(above)
@@ -207,6 +226,13 @@ def _training_loops(
     return list(loops)
 
 
+def _uses_up(node: ast.AST, found: Survey) -> bool:
+    if not isinstance(node, (ast.GeneratorExp, ast.ListComp)):
+        return False
+    source = node.generators[0].iter
+    return isinstance(source, ast.Name) and source.id in found.one_shot
+
+
 def _is_loud(node: ast.AST, loud_names: set[str]) -> bool:
     if isinstance(node, ast.Attribute):
         if node.attr in LOUD_ATTRIBUTES:
@@ -232,7 +258,7 @@ def _find_gates(order: list[ast.AST], found: Survey) -> None:
                 _gates_in(node.test, found, compares=isinstance(node, ast.If))
             elif isinstance(node, ast.If) and _continues(node):
                 _gates_in(node.test, found, compares=False)
-        elif isinstance(node, (ast.Assign, ast.keyword)):
+        elif isinstance(node, (ast.Assign, ast.keyword, ast.Return)):
             if isinstance(node.value, (ast.Compare, ast.BoolOp)):
                 _gates_in(node.value, found, compares=False)
 
@@ -270,14 +296,21 @@ def _function_of(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> str:
 def _describe_loops(found: Survey, parents: dict[ast.AST, ast.AST]) -> None:
     steps = _reaching(found, {"step", "optimizer_step"})
     loops = [node for node in found.loud if isinstance(node, LOOPS)]
-    looping = _reaching(found, {_function_of(loop, parents) for loop in loops} - {""})
+    rounds = [loop for loop in loops if not _over_owned(loop, found)]
+    looping = _reaching(found, {_function_of(loop, parents) for loop in rounds} - {""})
     moving = _reaching(found, MOVING)
+    random = _reaching(found, set(RANDOM)) - moving
     for loop in loops:
-        _describe(loop, found, steps, looping, moving)
+        _describe(loop, found, steps, looping, moving, random)
 
 
 def _describe(
-    loop: ast.AST, found: Survey, steps: set[str], looping: set[str], moving: set[str]
+    loop: ast.AST,
+    found: Survey,
+    steps: set[str],
+    looping: set[str],
+    moving: set[str],
+    random: set[str],
 ) -> None:
     stack: list[tuple[ast.AST, bool]] = [
         (one, True)
@@ -287,7 +320,7 @@ def _describe(
         node, direct = stack.pop()
         if isinstance(node, FUNCTIONS):
             continue
-        if isinstance(node, LOOPS) and node in found.loud:
+        if isinstance(node, LOOPS) and node in found.loud and not _over_owned(node, found):
             if _moves(node, moving):
                 found.outer.add(loop)
             direct = False
@@ -306,7 +339,47 @@ def _describe(
                     found.closing.add(loop)
             if direct and FETCH.search(name):
                 found.fetching.add(loop)
+            if direct and name in random:
+                found.drawing.add(loop)
         stack.extend((child, direct) for child in children(node))
+
+
+def _over_owned(loop: ast.AST, found: Survey) -> bool:
+    """A loop over parameters or over optimizers: its rounds are no batches."""
+    if not isinstance(loop, ast.For):
+        return False
+    known = found.over_owned.get(loop)
+    if known is None:
+        known = found.over_owned[loop] = _names_parameters(loop.iter) or _only_its_own(loop, found)
+    return known
+
+
+def _names_parameters(iterable: ast.expr) -> bool:
+    for node in ast.walk(iterable):
+        name = getattr(node, "attr", getattr(node, "id", getattr(node, "value", None)))
+        if name in PARAMETERS:
+            return True
+    return False
+
+
+def _only_its_own(loop: ast.For, found: Survey) -> bool:
+    """What it steps and zeroes is what it runs over, and there is no backward in it."""
+    targets = {one.id for one in ast.walk(loop.target) if isinstance(one, ast.Name)}
+    owned = False
+    for statement in loop.body:
+        for node in ast.walk(statement):
+            if not isinstance(node, ast.Call):
+                continue
+            func = node.func
+            name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+            if name in found.backs or SCALER_NAME.search(name):
+                return False
+            if name in ("step", "zero_grad") and isinstance(func, ast.Attribute):
+                parts = (func.value, *node.args)
+                if not any(isinstance(one, ast.Name) and one.id in targets for one in parts):
+                    return False
+                owned = True
+    return owned
 
 
 def _moves(loop: ast.AST, moving: set[str]) -> bool:

@@ -5,6 +5,7 @@ everything that is not known, tensors included: of those, what matters is where 
 """
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,6 +102,10 @@ class Optim:
     adopted: set[str] = field(default_factory=set)
     accelerator: "Accelerator | None" = None
     kind: str = ""
+    groups: list[tuple[Node, ...]] = field(default_factory=list)
+    """What each of its parameter groups was given, where there are several."""
+    parted: dict[int, tuple[Node, ...]] = field(default_factory=dict)
+    """Groups that divide the same modules, once they were asked for one by one."""
     before: list[Value] = field(default_factory=list)
     """Hooks that its step runs first."""
     after: list[Value] = field(default_factory=list)
@@ -178,6 +183,8 @@ class Class:
     frame: "Frame"
     bases: list[Value]
     members: dict[str, Value] = field(default_factory=dict)
+    detached: bool | None = None
+    """Whether its forward gives detached tensors, once someone has looked."""
 
 
 @dataclass(eq=False, slots=True)
@@ -225,6 +232,8 @@ class Frame:
     me: Value = None
     skipped: list[ast.stmt] = field(default_factory=list)
     yielded: list[Value] | None = None
+    around_body: "Callable[[Value], None] | None" = None
+    """What the first yield of a context manager runs."""
 
     def look(self, name: str) -> Value:
         frame: Frame | None = self

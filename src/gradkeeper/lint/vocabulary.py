@@ -31,7 +31,8 @@ CLIPS = words(
 # Calls that make an event of the gradient's life: worth following both branches for.
 LOUD_METHODS = CLIPS | words(
     """backward manual_backward step zero_grad unscale_ optimizer_step scale_loss no_sync
-    no_backward_sync accumulate requires_grad_ toggle_optimizer untoggle_optimizer"""
+    no_backward_sync accumulate requires_grad_ toggle_optimizer untoggle_optimizer
+    register_step_pre_hook register_step_post_hook register_post_accumulate_grad_hook"""
 )
 LOUD_NAMES = CLIPS | frozenset({"backward", "set_requires_grad", "requires_grad"})
 LOUD_ATTRIBUTES = frozenset({"grad", "requires_grad"})
@@ -78,12 +79,17 @@ PRETRAINED = words(
 TRAINING = re.compile(
     rb"backward\(|zero_grad|clip_grad_|[sS]caler\(|\.step\(\)|\.step\((?:self\.)?(?:optim|closure)"
 )
-CREDITS = re.compile(rb"\.backward\(|manual_backward\(|[sS]caler\(|backward\(\[?loss")
+CREDIT_WORDS = (b"backward(", b"caler(", b"autograd.grad(")
+CREDITS = re.compile(
+    rb"\.backward\(|manual_backward\(|[sS]caler\(|backward\(\[?loss|autograd\.grad\("
+)
 SPENDS = re.compile(rb"\.step\(|zero_grad|\.grad\b|[sS]caler\(|_step\(")
 
 
 def may_train(raw: bytes) -> bool:
     """A byte scan: without a backward and something that spends, there is nothing to rehearse."""
+    if not any(word in raw for word in CREDIT_WORDS):
+        return False  # ten times as fast as the pattern, and true of nearly all files
     return CREDITS.search(raw) is not None and SPENDS.search(raw) is not None
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from gradkeeper.model import Finding, Severity
+from gradkeeper.model.finding import Finding, Severity
 from gradkeeper.report.source import shown_path
 
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}

@@ -4,8 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from gradkeeper.model import Finding, Severity
-from gradkeeper.model.finding import Fix
+from gradkeeper.model.finding import Finding, Fix, Severity
 from gradkeeper.report.source import line_of, shown_path
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

@@ -1,0 +1,121 @@
+"""Gradients that are zeroed, spent and saved by a detour: contexts, hooks, groups, f-strings."""
+
+from tests.lint.linting import HEAD, loop, possible, told
+
+
+def test_the_body_of_a_with_runs_where_its_context_manager_yields() -> None:
+    head = (
+        "from contextlib import contextmanager\n"
+        + HEAD
+        + """
+@contextmanager
+def update():
+    {first}
+    yield
+    {last}
+"""
+    )
+    body = "with update():\n    model(x).mean().backward()"
+
+    right = head.format(first="optimizer.zero_grad()", last="optimizer.step()")
+    wrong = head.format(first="pass", last="optimizer.step()")
+
+    assert told(loop(body, head=right)) == []
+    assert told(loop(body, head=wrong)) == ["GK101"]
+
+
+def test_a_class_may_be_the_context_as_well() -> None:
+    head = (
+        HEAD
+        + """
+class Update:
+    def __enter__(self):
+        optimizer.zero_grad()
+    def __exit__(self, *error):
+        optimizer.step()
+"""
+    )
+
+    assert told(loop("with Update():\n    model(x).mean().backward()", head=head)) == []
+
+
+def test_a_hook_after_the_step_zeroes_and_one_before_it_does_not() -> None:
+    head = HEAD + "def clear(opt, args, kwargs):\n    opt.zero_grad()\n\n"
+    body = "model(x).mean().backward()\noptimizer.step()"
+
+    after = head + "optimizer.register_step_post_hook(clear)\n"
+
+    assert told(loop(body, head=after)) == []
+    assert told(loop(body, head=head)) == ["GK101"]
+
+
+def test_zeroing_group_by_group_is_zeroing_and_one_group_is_not_all() -> None:
+    head = """\
+import torch
+from torch import nn
+
+model = nn.Linear(4, 1)
+weights = [p for p in model.parameters() if p.dim() > 1]
+biases = [p for p in model.parameters() if p.dim() == 1]
+optimizer = torch.optim.Adam([{"params": weights}, {"params": biases, "lr": 0.1}])
+
+def clear(group):
+    for p in group["params"]:
+        p.grad = None
+
+"""
+    update = "model(x).mean().backward()\noptimizer.step()\n"
+
+    both = "clear(optimizer.param_groups[0])\nclear(optimizer.param_groups[1])\n" + update
+    first = "clear(optimizer.param_groups[0])\n" + update
+
+    assert told(loop(both, head=head)) == []
+    assert "GK602" in told(loop(first, head=head))
+
+
+def test_training_inside_an_f_string_is_training() -> None:
+    code = HEAD + (
+        "def train(loader):\n"
+        "    for x in loader:\n"
+        "        model(x).mean().backward()\n"
+        "        optimizer.step()\n"
+        "    return 0.0\n"
+        'print(f"loss {train(torch.randn(8, 4, 4)):.3f}")\n'
+    )
+
+    assert told(code) == ["GK101"]
+
+
+def test_a_discard_on_one_branch_is_possible_and_not_certain() -> None:
+    code = loop(
+        """
+        optimizer.zero_grad()
+        loss = model(x).mean()
+        loss.backward()
+        if loss.item() > limit:
+            optimizer.zero_grad()
+            continue
+        optimizer.step()
+        """
+    )
+
+    assert told(code) == []
+    assert possible(code)
+
+
+def test_draws_of_an_inner_loop_are_batches_and_time_steps_are_not() -> None:
+    body = """
+    optimizer.zero_grad()
+    {outer}
+    for {name} in range(4):
+        {inner}
+        F.mse_loss(model(x), x).backward()
+    optimizer.step()
+    """
+    draw = "x = torch.randn(8, 4)"
+
+    draws = body.format(outer="pass", name="_", inner=draw)
+    steps = body.format(outer=draw, name="t", inner="pass")
+
+    assert told(loop(draws, over="for i in range(9):")) == ["GK201"]
+    assert told(loop(steps, over="for i in range(9):")) == []
