@@ -15,6 +15,7 @@ from gradkeeper.model.value import build, replace
 from gradkeeper.model.window import batches_in
 
 E = TypeVar("E", bound=Event)
+MOST_OWNER_SETS = 256
 
 
 @dataclass(slots=True)
@@ -33,6 +34,8 @@ class Books:
     """Events posted so far."""
     steps: int = 0
     real_steps: int = 0
+    owner_sets: dict[tuple[tuple[str, ...], ...], frozenset[str]] = field(default_factory=dict)
+    """Made once for each combination of owners, since every backward asks."""
 
     def account(self, name: str) -> Account:
         found = self.accounts.get(name)
@@ -44,6 +47,16 @@ class Books:
         found = self.optimizers.get(name)
         if found is None:
             found = self.optimizers[name] = Optimizer(name, site)
+        return found
+
+    def owners_of(self, names: Iterable[str]) -> frozenset[str]:
+        """Whose accounts these are."""
+        key = tuple([self.account(name).owners for name in names])
+        found = self.owner_sets.get(key)
+        if found is None:
+            if len(self.owner_sets) == MOST_OWNER_SETS:
+                self.owner_sets.clear()
+            found = self.owner_sets[key] = frozenset(one for owners in key for one in owners)
         return found
 
     def fresh(self, names: Iterable[str]) -> list[int]:
@@ -90,8 +103,7 @@ class Books:
         scaler: str | None = None,
         synced: bool | None = None,
     ) -> Entry[E]:
-        owners = frozenset(one for name in credit.accounts for one in self.account(name).owners)
-        credit = replace(credit, owners=owners)
+        owners = credit.owners
         line = (credit.site, owners)
         trail = self.trails.get(line) or Trail(credit.site, credit.accounts, owners)
         reached = trail.accounts

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from gradkeeper.model.account import Account, Lot
@@ -70,7 +71,7 @@ class Entry(Generic[E]):
         """Somebody changed the gradients by hand since they came: their weight is not known."""
         return any(account.adjusted for account in self.before.values())
 
-    @property
+    @cached_property
     def stale(self) -> dict[str, tuple[Lot, ...]]:
         """By account: what this step spends although its owner has spent it before."""
         if not self.spends or self.owner is None:
@@ -78,7 +79,7 @@ class Entry(Generic[E]):
         stale = {name: one.stale_for(self.owner.name) for name, one in self.before.items()}
         return {name: lots for name, lots in stale.items() if lots}
 
-    @property
+    @cached_property
     def zeroed_beside(self) -> tuple[Account, ...]:
         """Accounts of this step that were zeroed since the last one, while others are stale."""
         stale = self.stale

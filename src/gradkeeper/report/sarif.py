@@ -17,7 +17,6 @@ def render(findings: Iterable[Finding]) -> str:
     order = {code: index for index, (code, _) in enumerate(rules)}
     driver = {
         "name": "gradkeeper",
-        "informationUri": "https://github.com/gradkeeper/gradkeeper",
         "rules": [_rule(code, name) for code, name in rules],
     }
     run = {

@@ -46,6 +46,7 @@ def _restore_gradients(books: Books, event: ev.Restore) -> Entry[ev.Restore]:
         number=books.number,
         site=event.site,
         accounts=event.accounts,
+        owners=books.owners_of(event.accounts),
         held=len(event.accounts),
         by_hand=True,
         restored=True,
