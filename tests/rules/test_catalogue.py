@@ -94,7 +94,7 @@ def test_every_block_is_python(rule: Rule) -> None:
     for block in rule.blocks:
         if rule.code in NEEDS_THE_TEXT and block.kind == "bad":
             continue
-        compile(block.code, rule.code, "exec")
+        assert compile(block.code, rule.code, "exec")
 
 
 @each_rule
