@@ -40,7 +40,8 @@ class Cohort:
         self.memory: tuple[Mark, torch.Tensor, torch.Tensor | None] | None = None
         """A weight and its gradient as they were at the backward, of suspects only."""
         self._turn = 0
-        self._few: list[Mark] | None = None
+        self.few: list[Mark] | None = None
+        """In a steady loop, the members whose turn it is to be looked at."""
 
     def part(self, name: str, marks: list[Mark]) -> "Cohort":
         part = Cohort(name, marks, trainable=self.trainable)
@@ -56,20 +57,24 @@ class Cohort:
     def look(self, *, closely: bool) -> list[Mark]:
         """The members to look at: all of them, or the few whose turn it is."""
         if closely:
-            self._few = None
+            self.few = None
             return self.marks
-        return self._few or self._choose()
+        return self.few or self._choose()
 
     def turn(self) -> None:
         """Other members have their turn, from what they hold now."""
-        for mark in self._choose():
+        for mark in self.few or self.marks:
+            mark.known = False
+        self._turn = (self._turn + SAMPLE) % len(self.marks)
+        self.few = self.marks[self._turn : self._turn + SAMPLE]
+        for mark in self.few:
             mark.note()
 
     def _choose(self) -> list[Mark]:
         """The rest is not known from now on; what was seen of the chosen ones stays seen."""
-        before = self._few or self.marks
+        before = self.few or self.marks
         self._turn = (self._turn + SAMPLE) % len(self.marks)
-        few = self._few = self.marks[self._turn : self._turn + SAMPLE]
+        few = self.few = self.marks[self._turn : self._turn + SAMPLE]
         for mark in before:
             if mark not in few:
                 mark.known = False
@@ -85,6 +90,22 @@ class Cohort:
         for mark in self.marks:
             mark.parameter = _gone
         self.memory = None
+
+    def spend(self, owner: str) -> None:
+        """A step of `owner` was taken."""
+        if self.fresh or self.spent:
+            self.fresh = 0
+            self.spent = True
+            self.spenders.add(owner)
+            self.losses.clear()
+            self.norms.clear()
+            self.memory = None
+
+    def clear(self) -> None:
+        """Its gradients are zeroed, whatever they hold."""
+        if self.fresh and not self.spent:
+            self.suspect = True
+        self.zeroed()
 
     def zeroed(self) -> None:
         self.fresh = 0

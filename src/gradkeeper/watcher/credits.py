@@ -14,7 +14,7 @@ from gradkeeper.model import events as ev
 from gradkeeper.watcher import loss as losses
 from gradkeeper.watcher.cohorts import Cohort
 from gradkeeper.watcher.graph import Reach, reach_of
-from gradkeeper.watcher.marks import CLEARED, SAME, Mark, is_sharded
+from gradkeeper.watcher.marks import Mark
 from gradkeeper.watcher.ranks import unsharded_by_fsdp
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ class Crediting:
         self._facts = losses.UNKNOWN
         self._items: tuple[int, int] | None = None
         self._loss: torch.Tensor | None = None
+        self._as_ever = False
+        """The running backward began as the routine expects."""
 
     def begins(self, tensors: list[torch.Tensor], gradient: object) -> None:
         """Is about to run. One inside another (reentrant checkpointing) belongs to it."""
@@ -68,28 +70,43 @@ class Crediting:
             return
         keeper = self._keeper
         keeper.owners.settle()
+        self._facts = losses.facts_of(tensors[0], gradient) if len(tensors) == 1 else losses.UNKNOWN
+        self._items = self._loss = None
+        site = keeper.routine.backward(self._facts)
+        self._as_ever = site is not None
+        if site is None:
+            self._begins(tensors)
+            return
+        self._site = site
+        if self._lines[site].due():
+            self._as_ever = False
+            self._walk(tensors)
+
+    def _begins(self, tensors: list[torch.Tensor]) -> None:
+        keeper, start = self._keeper, self._keeper.routine.start()
         site = self._site = keeper.arrive()
-        if len(tensors) == 1:
-            self._facts = losses.facts_of(tensors[0], gradient)
+        if not keeper.journal.steady:
             # Only close looks ask for it; in a steady loop the gradients themselves will do.
-            closely = not keeper.journal.steady and tensors[0].dim() == 0
-            self._loss = tensors[0].detach() if closely else None
-        else:
-            self._facts, self._loss = losses.UNKNOWN, None
-        self._items = None
-        if self._facts.counted is not None and not keeper.journal.steady:
+            self._loss = tensors[0].detach() if _is_one_number(tensors) else None
             self._items = losses.items_of(self._facts.counted)
         line = self._lines.get(site)
         if line is None:
             line = self._lines[site] = Line()
         if line.due() or (line.leaf and not keeper.journal.steady):
             self._walk(tensors)
-        keeper.hands.notice(keeper.cohorts.everyone(), site, crediting=True)
+        everyone = keeper.cohorts.everyone()
+        keeper.hands.notice(everyone, site, crediting=True)
+        keeper.routine.learn(start, self._facts[:3], everyone)
 
     def ends(self) -> None:
         self.depth -= 1
-        if self.depth == 0 and self._site is not None:
-            self._credit(self._keeper.cohorts.everyone(), self._site)
+        if self.depth or self._site is None:
+            return
+        if self._as_ever and self._keeper.routine.credit(self._site):
+            return
+        start = self._keeper.routine.start()
+        credited = self._credit(self._keeper.cohorts.everyone(), self._site)
+        self._keeper.routine.learn_credit(start, self._site, credited)
 
     def fails(self) -> None:
         """An exception came out of it: what is there is half written."""
@@ -104,12 +121,12 @@ class Crediting:
 
     # Who was credited
 
-    def _credit(self, cohorts: list[Cohort], site: Site) -> None:
+    def _credit(self, cohorts: list[Cohort], site: Site) -> list[Cohort]:
         closely = not self._keeper.journal.steady
         credited: list[Cohort] = []
         for cohort in cohorts:
             looked = cohort.look(closely=closely)
-            changed = [mark for mark in looked if _credited(mark)]
+            changed = [mark for mark in looked if mark.is_credited()]
             if not changed:
                 continue
             if len(changed) < len(looked):
@@ -118,10 +135,11 @@ class Crediting:
             credited.append(cohort)
         if credited:
             self._post(credited, site)
+        return credited
 
     def _part(self, cohort: Cohort, site: Site) -> Cohort:
         """Some members of it were credited: they go their own way from now on."""
-        changed = [mark for mark in cohort.marks if not mark.known or _credited(mark)]
+        changed = [mark for mark in cohort.marks if not mark.known or mark.is_credited()]
         return self._keeper.split(cohort, changed, site)
 
     def _post(self, credited: list[Cohort], site: Site) -> None:
@@ -190,12 +208,8 @@ def _seen_again(leaves: Leaves, leaf: torch.Tensor) -> tuple[weakref.ref[torch.T
     return weakref.ref(leaf), 1
 
 
-def _credited(mark: Mark) -> bool:
-    verdict = mark.verdict()
-    if verdict != SAME:
-        return verdict != CLEARED
-    parameter = mark.parameter()
-    return parameter is not None and is_sharded(parameter) and mark.grad_now() is not None
+def _is_one_number(tensors: list[torch.Tensor]) -> bool:
+    return len(tensors) == 1 and tensors[0].dim() == 0
 
 
 def _remember(cohort: Cohort) -> tuple[Mark, torch.Tensor, torch.Tensor | None] | None:

@@ -25,8 +25,6 @@ class Feed:
         """A loader is in the middle of an epoch, so a loop's own rounds tell nothing."""
         if self._ending is not None:
             return True
-        if not self._open:
-            return False
         return any(reference() is not None for reference in self._open.values())
 
     def fetched(self, source: str, iterator: object, site: Site, *, ahead: bool) -> None:

@@ -26,7 +26,8 @@ MOST_ASSIGNED = 4096
 class Hands:
     def __init__(self, keeper: "Keeper") -> None:
         self._keeper = keeper
-        self._read: dict[Cohort, Site] = {}
+        self.waiting: dict[Cohort, Site] = {}
+        """Reads that are not told yet."""
         self._sites: dict[int, tuple[weakref.ref[torch.Tensor], Site]] = {}
         """Where gradients were last assigned, by parameter."""
 
@@ -45,7 +46,7 @@ class Hands:
                     self._look_at(cohort, site)
                 continue
             self._settle(cohort, site)
-        if self._read:
+        if self.waiting:
             self._post_reads(cohorts)
 
     def _settle(self, cohort: Cohort, site: Site) -> None:
@@ -180,10 +181,10 @@ class Hands:
     def read(self, parameter: torch.Tensor, site: Site) -> None:
         cohort = self._keeper.cohorts.of(parameter)
         if cohort is not None and cohort.fresh:
-            self._read[cohort] = site
+            self.waiting[cohort] = site
 
     def _post_reads(self, cohorts: list[Cohort]) -> None:
         for cohort in cohorts:
-            site = self._read.pop(cohort, None)
+            site = self.waiting.pop(cohort, None)
             if site is not None and cohort.fresh and cohort.name in self._keeper.cohorts.all:
                 self._keeper.post(ev.Read, site, (cohort.name,))

@@ -56,22 +56,24 @@ class Journal:
         self._findings: list[tuple[Finding, ...]] = []
         self._steady_from = 0
         """Rounds may reach back to here; before it, something was thrown away."""
-        self._pattern: list[Key] = []
+        self.pattern: list[Key] = []
+        """The keys of one round: a new list for each pattern, an empty one while none is known."""
         self._told: list[Finding] = []
-        self._place = 0
-        self._times = 0
+        self.place = 0
+        """Which event of the pattern is next, and how often the pattern has come round."""
+        self.times = 0
         self.muted = False
         self.steady = False
         """A pattern is known; an attribute, for it is asked for all the time."""
 
     def enter(self, key: Key, late: Mapping[str, Any] | None = None) -> None:
         """Takes an event. `late` are fields too dear, or too varied, to be compared."""
-        if self._pattern:
-            if key == self._pattern[self._place]:
-                self._place += 1
-                if self._place == len(self._pattern):
-                    self._place = 0
-                    self._times += 1
+        if self.pattern:
+            if key == self.pattern[self.place]:
+                self.place += 1
+                if self.place == len(self.pattern):
+                    self.place = 0
+                    self.times += 1
                 return
             self.flush()
         if not self.muted:
@@ -79,12 +81,12 @@ class Journal:
 
     def flush(self) -> None:
         """Posts what was counted or held back."""
-        if not self._pattern:
+        if not self.pattern:
             return
         if self._reads is not None:
             self._reads.place()
-        pattern, place, times = self._pattern, self._place, self._times
-        self._pattern = []
+        pattern, place, times = self.pattern, self.place, self.times
+        self.pattern = []
         self.steady = False
         self._keys.clear()
         self._findings.clear()
@@ -145,10 +147,10 @@ class Journal:
             if keys[end - length] is not last and keys[end - length] != last:
                 continue
             if self._repeats(length):
-                self._pattern = keys[-length:]
+                self.pattern = keys[-length:]
                 self.steady = True
                 self._told = [one for found in self._findings[-length:] for one in found]
-                self._place = self._times = 0
+                self.place = self.times = 0
                 if self._reads is not None:
                     self._reads.remove()
                 return

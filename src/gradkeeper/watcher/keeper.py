@@ -5,7 +5,6 @@ by hand since the last one (hands.py), and whether a loop went round.
 """
 
 import inspect
-import math
 import os
 import sys
 import threading
@@ -23,11 +22,12 @@ from gradkeeper.watcher.credits import Crediting
 from gradkeeper.watcher.feed import Feed
 from gradkeeper.watcher.hands import Hands
 from gradkeeper.watcher.journal import Journal
-from gradkeeper.watcher.marks import all_finite, grads_of
+from gradkeeper.watcher.marks import all_finite, grads_of, norms_are_finite
 from gradkeeper.watcher.naming import ModuleMap, Namer
-from gradkeeper.watcher.owners import Owners
+from gradkeeper.watcher.owners import Owners, signature_of
 from gradkeeper.watcher.ranks import Ranks
 from gradkeeper.watcher.rounds import UNTOLD, Rounds
+from gradkeeper.watcher.routine import Arrival, Routine
 from gradkeeper.watcher.sites import Sites
 from gradkeeper.watcher.stored import Stored
 
@@ -61,10 +61,14 @@ class Keeper:
         self.hands = Hands(self)
         self.stored = Stored(self)
         self.ranks = Ranks()
+        self.routine = Routine(self)
         self.running: list[str] = []
         """Optimizers whose step is under way, outermost first."""
-        self._taken = False
-        self._last: Site | None = None
+        self.taken = False
+        """Whether the step that a scaler was asked for has reached its optimizer."""
+        self.last: Site | None = None
+        self.arrival: Arrival | None = None
+        """How the last event was reached, where the routine may know it again."""
         self.scaling: str | None = None
         """The scaler through which the running step was called."""
 
@@ -86,12 +90,22 @@ class Keeper:
         frame, site = self.sites.arrived()
         if frame is None:
             return site
-        self._last = site
+        self.last = site
         if self.running:
             del self.running[_steps_under_way() :]
-        if self.running or (self.feed.begun and self.feed.live):
+        self.arrival = None
+        if self.running:
             return site
-        known, passed = self.rounds.quick(frame) if self.journal.steady else UNTOLD
+        place = (id(frame), frame.f_code, frame.f_lasti)
+        if self.feed.begun and self.feed.live:
+            self.arrival = Arrival(site, place, None, None)
+            return site
+        known, passed = UNTOLD
+        if self.journal.steady:
+            before = self.rounds.places[-1] if self.rounds.places else None
+            known, passed = self.rounds.quick(frame)
+            if known:
+                self.arrival = Arrival(site, place, frame.f_trace, before)
         if not known:
             passed = self.rounds.next(step=step)
         if passed is not None:
@@ -132,7 +146,10 @@ class Keeper:
         if self.running:
             del self.running[_steps_under_way() - 1 :]
         if not self.running and not closure:
+            start = self.routine.start()
             self._step(optimizer, name)
+            what = (self.scaling, signature_of(optimizer))
+            self.routine.learn(start, what, self.owners.cohorts(name), optimizer)
         self.running.append(name)
 
     def step_ends(self, optimizer: torch.optim.Optimizer, *, closure: bool) -> None:
@@ -157,25 +174,19 @@ class Keeper:
         site = self.arrive(step=True)
         self.hands.notice(self.owners.cohorts(name), site)
         mine = self.owners.cohorts(name)
-        self._taken = True
+        self.taken = True
         taken = not _refused(optimizer)
         finite = self._finite(name, mine) if taken else None
         self.journal.enter((ev.Step, site, name, taken, self.scaling, finite))
         if not taken:
             return
         for cohort in mine:
-            if cohort.fresh or cohort.spent:
-                cohort.fresh = 0
-                cohort.spent = True
-                cohort.spenders.add(name)
-                cohort.losses.clear()
-                cohort.norms.clear()
-                cohort.memory = None
+            cohort.spend(name)
 
     def scaler_step_begins(self, scaler: object, optimizer: torch.optim.Optimizer) -> None:
         site = self.arrive(step=True)
         self.scaling = self.owners.scaler_name(scaler, site)
-        self._taken = False
+        self.taken = False
         self.owners.adopt(optimizer)
         name = self.owners.name_of(optimizer)
         if name is not None:
@@ -183,7 +194,7 @@ class Keeper:
 
     def scaler_step_ends(self, optimizer: torch.optim.Optimizer) -> None:
         name = self.owners.name_of(optimizer)
-        if name is not None and not self._taken:
+        if name is not None and not self.taken:
             self.post(ev.Step, self.arrive(step=True), name, False, self.scaling, None)
         self.scaling = None
 
@@ -193,9 +204,8 @@ class Keeper:
         if not self.journal.steady and self.owners.due(name):
             fresh = [grad for cohort in mine if cohort.fresh for grad in grads_of(cohort.marks)]
             return None if all_finite(fresh) else False
-        norms = [norm for cohort in mine if cohort.norms for norm in cohort.norms]
-        for norm in norms:
-            if norm.device.type == "cpu" and not math.isfinite(norm.item()):
+        for cohort in mine:
+            if cohort.norms and not norms_are_finite(cohort.norms):
                 return False
         return None
 
@@ -216,12 +226,15 @@ class Keeper:
         name = self.owners.name_of(optimizer) or self.owners.adopt(optimizer)
         if name is None:
             return
+        start = self.routine.start()
         site = self.arrive()
         mine = self.owners.cohorts(name)
         if not self.journal.steady or any(one.fresh for one in mine):
             self.hands.notice(mine, site)
             mine = self.owners.cohorts(name)
         self.cleared(mine, site, to_none=to_none)
+        if to_none:
+            self.routine.learn(start, None, mine, optimizer)
 
     def zeroed_owned(self, optimizer: torch.optim.Optimizer, *, to_none: bool) -> None:
         name = self.owners.name_of(optimizer)
@@ -253,9 +266,7 @@ class Keeper:
             late = {"waived": any(self._unfit(one) for one in cohorts)}
         self.journal.enter((ev.Zero, site, names, to_none, True, False, within), late)
         for cohort in cohorts:
-            if cohort.fresh and not cohort.spent:
-                cohort.suspect = True
-            cohort.zeroed()
+            cohort.clear()
 
     def zeroed(self, parameters: list[torch.Tensor]) -> None:
         """Has zeroed these: what is there now is known."""
@@ -347,7 +358,7 @@ class Keeper:
             self.post(ev.Fault, site, waiting, torn)
 
     def close(self) -> None:
-        site = self._last or self.sites.here()
+        site = self.last or self.sites.here()
         self.journal.flush()
         self.owners.bury(site)
         if self.thread is threading.current_thread() or not self.thread.is_alive():

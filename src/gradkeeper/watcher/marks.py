@@ -4,6 +4,7 @@ A weak reference tells objects apart (addresses are reused), the version counter
 was written to. Neither sees a write through `.data`: that takes a look at values.
 """
 
+import math
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -56,6 +57,30 @@ class Mark:
             return REPLACED
         return SAME if grad._version == self.version else WRITTEN
 
+    def is_as_seen(self, weight: bool) -> bool:
+        """Whether `verdict` is the same (and, with `weight`, not `moved`): in one, for speed."""
+        parameter = self.parameter()
+        if parameter is None or not self.known:
+            return True
+        if weight and parameter._version != self.weight_version:
+            return False
+        grad = _grad(parameter)
+        if grad is None:
+            return self.grad is None
+        if self.grad is None or self.grad() is not grad:
+            return False
+        return bool(grad._version == self.version)
+
+    def is_credited(self) -> bool:
+        """Whether a backward has added to the gradient since it was last seen."""
+        parameter = self.parameter()
+        grad = None if parameter is None or not self.known else _grad(parameter)
+        if grad is None:
+            return False
+        if self.grad is None or self.grad() is not grad or grad._version != self.version:
+            return True
+        return is_sharded(parameter)
+
     def grad_now(self) -> torch.Tensor | None:
         parameter = self.parameter()
         return None if parameter is None else _grad(parameter)
@@ -102,6 +127,11 @@ def all_finite(tensors: list[torch.Tensor]) -> bool:
     """Whether these hold neither NaN nor inf. Reads values: the cold path only."""
     with torch.no_grad():
         return all(bool(_values(_local(one)).isfinite().all()) for one in tensors)
+
+
+def norms_are_finite(norms: list[torch.Tensor]) -> bool:
+    """Of those only that lie on the host: no device is waited for."""
+    return all(math.isfinite(norm.item()) for norm in norms if norm.device.type == "cpu")
 
 
 def _values(tensor: torch.Tensor) -> torch.Tensor:

@@ -95,7 +95,7 @@ class Owners:
         if known is None:
             optimizer = _inner(optimizer)
             known = self._by_id.get(id(optimizer))
-        signature = _signature(optimizer)
+        signature = signature_of(optimizer)
         if known is not None and known[0]() is optimizer and known[1].signature == signature:
             return known[1].name
         if self._only is not None and optimizer not in self._only:
@@ -271,7 +271,8 @@ def _inner(optimizer: Optimizer) -> Optimizer:
     return inner if isinstance(inner, Optimizer) else optimizer
 
 
-def _signature(optimizer: Optimizer) -> object:
+def signature_of(optimizer: Optimizer) -> object:
+    """Changes when it is given other parameters."""
     if len(optimizer.param_groups) == 1:
         group = optimizer.param_groups[0]["params"]
         return len(group), id(group[0]) if group else 0

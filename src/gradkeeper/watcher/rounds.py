@@ -51,7 +51,8 @@ class Rounds:
 
     def __init__(self, sites: Sites) -> None:
         self._sites = sites
-        self._places: list[Place] = []
+        self.places: list[Place] = []
+        """Of the user's frames at the event before, outermost first."""
         self._loops: dict[int, tuple[CodeType, list[Loop]]] = {}
         self._stepping: set[tuple[int, int]] = set()
         """Loops that were seen to hold a step, by code and start."""
@@ -63,7 +64,7 @@ class Rounds:
         """To be asked at each event; None unless a loop began or went round since the last one."""
         frames = self._user_frames()
         places = [(id(frame), frame.f_code, frame.f_lasti) for frame in frames]
-        before, self._places = self._places, places
+        before, self.places = self.places, places
         if step:
             self._note_step(frames)
         level = _level(before, places)
@@ -115,16 +116,16 @@ class Rounds:
 
     def quick(self, frame: FrameType) -> tuple[bool, Round | None]:
         """As `next`, where the innermost frame alone tells; the first value says if it does."""
-        if not self._places:
+        if not self.places:
             return UNTOLD
-        address, code, before = self._places[-1]
+        address, code, before = self.places[-1]
         if frame.f_code is not code or id(frame) != address:
             return UNTOLD
         now = frame.f_lasti
         known = self._usual.get((address, now, before))
         if known is None or frame.f_trace is not known[0]:
             return UNTOLD
-        self._places[-1] = (address, code, now)
+        self.places[-1] = (address, code, now)
         return True, known[1]
 
     def _user_frames(self) -> list[FrameType]:

@@ -46,15 +46,19 @@ class Calls:
         except FindingError:
             raise
         except Exception as error:
-            self._broken = True
-            if os.environ.get("GRADKEEPER_DEBUG"):
-                raise
-            warnings.warn(
-                f"gradkeeper stops watching, by a fault of its own: {error!r}",
-                RuntimeWarning,
-                stacklevel=4,
-            )
+            self.stop(error)
             return None
+
+    def stop(self, fault: Exception) -> None:
+        """Ends the watch by a fault of ours, which is being handled."""
+        self._broken = True
+        if os.environ.get("GRADKEEPER_DEBUG"):
+            raise fault
+        warnings.warn(
+            f"gradkeeper stops watching, by a fault of its own: {fault!r}",
+            RuntimeWarning,
+            stacklevel=5,
+        )
 
 
 class Quiet:

@@ -24,21 +24,33 @@ def _steps(calls: Calls) -> list[Undo]:
 
     def before(optimizer: Optimizer, args: tuple[Any, ...], options: dict[str, Any]) -> None:
         keeper = calls.keeper()
-        if keeper is not None:
-            closure = len(args) + len(options) > 1 and _has_closure(args, options)
-            calls.tell(keeper.step_begins, optimizer, closure=closure)
+        if keeper is None:
+            return
+        try:
+            if keeper.routine.step(optimizer):
+                return
+        except Exception as error:
+            calls.stop(error)
+        calls.tell(keeper.step_begins, optimizer, closure=_has_closure(args, options))
 
     def after(optimizer: Optimizer, args: tuple[Any, ...], options: dict[str, Any]) -> None:
         keeper = calls.keeper()
-        if keeper is not None:
-            closure = len(args) + len(options) > 1 and _has_closure(args, options)
-            calls.tell(keeper.step_ends, optimizer, closure=closure)
+        if keeper is None:
+            return
+        try:
+            if keeper.routine.stepped(optimizer):
+                return
+        except Exception as error:
+            calls.stop(error)
+        calls.tell(keeper.step_ends, optimizer, closure=_has_closure(args, options))
 
     handles = (register_optimizer_step_pre_hook(before), register_optimizer_step_post_hook(after))
     return [handle.remove for handle in handles]
 
 
 def _has_closure(args: tuple[Any, ...], options: dict[str, Any]) -> bool:
+    if len(args) + len(options) <= 1:
+        return False
     return any(callable(one) for one in args[1:]) or callable(options.get("closure"))
 
 
@@ -64,9 +76,16 @@ def _optimizer_zero(calls: Calls) -> Undo:
             if keeper is None:
                 original(self, set_to_none)
                 return
-            calls.tell(keeper.zero_owned, self, to_none=set_to_none)
+            usual = False
+            try:
+                usual = set_to_none and keeper.routine.zero(self)
+            except Exception as error:
+                calls.stop(error)
+            if not usual:
+                calls.tell(keeper.zero_owned, self, to_none=set_to_none)
             original(self, set_to_none)
-            calls.tell(keeper.zeroed_owned, self, to_none=set_to_none)
+            if not usual:
+                calls.tell(keeper.zeroed_owned, self, to_none=set_to_none)
 
         return zero_grad
 

@@ -1,0 +1,204 @@
+"""The short way through a steady loop sees exactly what the long way sees."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import pytest
+import torch
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from gradkeeper.model import Finding
+from gradkeeper.model.tape import encode
+from gradkeeper.watcher import Watch
+from gradkeeper.watcher.routine import Routine
+
+STEPS = 32
+STEADY = 16
+"""By then a loop that repeats itself has been recognised."""
+
+ODD = (
+    "no zero",
+    "late zero",
+    "in-place zero",
+    "module zero",
+    "cleared by hand",
+    "one cleared by hand",
+    "zeroed through data",
+    "no backward",
+    "two backwards",
+    "halved",
+    "summed",
+    "frozen",
+    "written",
+    "assigned",
+    "read",
+    "moved",
+    "not finite",
+    "clipped",
+    "no step",
+    "two steps",
+    "another step",
+    "a fault",
+    "a new group",
+    "a new optimizer",
+)
+
+
+def batches(*, loader: bool) -> Iterator[torch.Tensor]:
+    x = torch.randn(STEPS * 4, 4)
+    if loader:
+        for (batch,) in DataLoader(TensorDataset(x), batch_size=4):
+            yield batch
+        return
+    yield from x.split(4)
+
+
+def train(odd: dict[int, str], *, loader: bool) -> list[torch.Tensor]:
+    """A loop that does something else at some of its steps."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    spare = nn.Linear(1, 1)
+    opt = torch.optim.SGD(model.parameters(), lr=0.01)
+    first = model[0].weight
+    for i, x in enumerate(batches(loader=loader)):
+        what = odd.get(i, "")
+        if what == "in-place zero":
+            opt.zero_grad(set_to_none=False)
+        elif what == "module zero":
+            model.zero_grad()
+        elif what == "cleared by hand":
+            for p in model.parameters():
+                p.grad = None
+        elif what == "zeroed through data":
+            for p in model.parameters():
+                if p.grad is not None:
+                    p.grad.data.zero_()
+        elif what not in ("no zero", "late zero"):
+            opt.zero_grad()
+        if what == "a new group":
+            opt.add_param_group({"params": list(spare.parameters())})
+        if what == "a new optimizer":
+            opt = torch.optim.SGD(model.parameters(), lr=0.01)
+        first.requires_grad_(what != "frozen")
+        loss = model(x).square().mean()
+        if what == "summed":
+            loss = model(x).square().sum()
+        if what == "halved":
+            loss = loss / 2
+        if what == "not finite":
+            loss = loss * float("nan")
+        if what == "two backwards":
+            loss.backward(retain_graph=True)
+        if what == "a fault":
+            loss.register_hook(fail)
+        try:
+            if what != "no backward":
+                loss.backward()
+        except ArithmeticError:
+            continue
+        by_hand(what, opt, model)
+        if what != "no step":
+            opt.step()
+        if what == "two steps":
+            opt.step()
+    return [p.detach().clone() for p in model.parameters()]
+
+
+def by_hand(what: str, opt: torch.optim.Optimizer, model: nn.Module) -> None:
+    """What is done between backward and step."""
+    first = next(model.parameters())
+    if what == "late zero":
+        opt.zero_grad()
+    if what == "one cleared by hand":
+        first.grad = None
+    if what == "written" and first.grad is not None:
+        first.grad.mul_(2)
+    if what == "assigned":
+        first.grad = torch.ones_like(first)
+    if what == "read" and first.grad is not None:
+        first.grad.norm()
+    if what == "moved":
+        with torch.no_grad():
+            first.add_(0.1)
+    if what == "clipped":
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    if what == "another step":
+        opt.step()
+
+
+def fail(_: torch.Tensor) -> None:
+    raise ArithmeticError
+
+
+@contextmanager
+def the_long_way() -> Iterator[None]:
+    """Nothing is remembered, so nothing is expected."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Routine, "learn", lambda *_: None)
+        patch.setattr(Routine, "learn_credit", lambda *_: None)
+        yield
+
+
+def watched(odd: dict[int, str], *, loader: bool) -> tuple[list[Finding], list[str]]:
+    with Watch(on_finding="record") as watch:
+        train(odd, loader=loader)
+    # Encoded, for a factor that is no number differs from itself.
+    return [*watch.findings, *watch.infos], [encode(event) for event in watch.tape]
+
+
+@given(
+    odd=st.dictionaries(st.integers(0, STEPS - 1), st.sampled_from(ODD), max_size=3),
+    loader=st.booleans(),
+)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example(odd={}, loader=False)
+@example(odd={26: "no zero"}, loader=True)
+@example(odd={26: "a fault", 29: "late zero"}, loader=False)
+def test_a_loop_that_changes_is_told_as_without_the_routine(
+    odd: dict[int, str], loader: bool
+) -> None:
+    short = watched(odd, loader=loader)
+
+    with the_long_way():
+        assert watched(odd, loader=loader) == short
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ODD)
+def test_each_change_is_told_as_without_the_routine(what: str) -> None:
+    short = watched({STEADY + 8: what}, loader=False)
+
+    with the_long_way():
+        assert watched({STEADY + 8: what}, loader=False) == short
+
+
+def calls_of_keepers(steps: dict[int, str]) -> int:
+    """How often a keeper had to take the long way to a line of the user's."""
+    count = 0
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        nonlocal count
+        count += event == "call" and frame.f_code.co_qualname == "Keeper.arrive"
+
+    with Watch(on_finding="record"):
+        sys.setprofile(profile)
+        try:
+            train(steps, loader=True)
+        finally:
+            sys.setprofile(None)
+    return count
+
+
+def test_a_steady_loop_takes_the_short_way() -> None:
+    short = calls_of_keepers({})
+
+    with the_long_way():
+        long = calls_of_keepers({})
+
+    assert long == 3 * STEPS
+    assert short < 3 * STEADY + 12
