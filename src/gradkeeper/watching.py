@@ -6,21 +6,29 @@ import torch
 
 from gradkeeper.model import Finding
 from gradkeeper.report.text import render_one
-from gradkeeper.watcher.session import OnFinding, Watch, default_choice
+from gradkeeper.watcher.session import OnFinding, Watch
 
 
 def watch(
     *optimizers: torch.optim.Optimizer,
     model: torch.nn.Module | None = None,
     on_finding: OnFinding | None = None,
+    check_finite: bool = False,
 ) -> Watch:
     """Watches these optimizers, or all that are used inside the block.
 
     `on_finding`: "warn" prints each finding once, "raise" raises FindingError at its line,
     "record" only keeps it. The default is what GRADKEEPER says, else "warn".
+    `check_finite` looks at every gradient that a step spends (GK305), not only at the clip norm,
+    the scaler's check and now and then a step: it waits for the device at each step.
     """
-    choice = on_finding or default_choice()
-    return Watch(optimizers, model=model, on_finding=choice, show=to_stderr)
+    return Watch(
+        optimizers,
+        model=model,
+        on_finding=on_finding,
+        check_finite=check_finite,
+        show=to_stderr,
+    )
 
 
 def to_stderr(finding: Finding) -> None:

@@ -27,6 +27,7 @@ def gradkeeper(folder: Path, *arguments: str, **env: str) -> subprocess.Complete
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
 
 
@@ -122,8 +123,41 @@ def test_raise_ends_the_script_at_the_line(tmp_path: Path) -> None:
 def test_the_environment_chooses_for_launchers(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(FAULTY)
 
-    assert "FindingError" in gradkeeper(tmp_path, "train.py", GRADKEEPER="raise").stderr
-    assert gradkeeper(tmp_path, "train.py", GRADKEEPER="loud").returncode == 2
+    assert "gradkeeper.FindingError" in gradkeeper(tmp_path, "train.py", GRADKEEPER="raise").stderr
+
+
+def test_an_option_wins_over_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(FAULTY)
+
+    job = gradkeeper(tmp_path, "--on-finding", "record", "train.py", GRADKEEPER="raise")
+
+    assert "FindingError" not in job.stderr
+
+
+def test_a_wrong_value_in_the_environment_exits_2_and_says_which_are_right(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(FAULTY)
+
+    job = gradkeeper(tmp_path, "train.py", GRADKEEPER="loud")
+
+    assert job.returncode == 2
+    assert "GRADKEEPER must be one of warn, raise, record, not 'loud'" in job.stderr
+    assert "Traceback" not in job.stderr
+
+
+def test_every_gradient_that_is_spent_is_checked_if_asked_for(tmp_path: Path) -> None:
+    overflow = CORRECT.replace("for x in torch.randn(6, 8, 4):", "for x in data:")
+    overflow = overflow.replace(
+        "model =", "data = torch.randn(60, 8, 4)\ndata[50] = float('inf')\nmodel ="
+    )
+    (tmp_path / "train.py").write_text(overflow)
+    options = ("--format", "json", "--output", "found.json", "train.py")
+
+    plain = gradkeeper(tmp_path, *options)
+    checked = gradkeeper(tmp_path, "--check-finite", *options)
+
+    assert (plain.returncode, checked.returncode) == (0, 1)
+    found = json.loads((tmp_path / "found.json").read_text())["findings"]
+    assert (found[0]["rule"], found[0]["first_step"]) == ("GK305", 51)
 
 
 def test_a_tape_can_be_judged_again(tmp_path: Path) -> None:

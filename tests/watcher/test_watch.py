@@ -337,3 +337,15 @@ def test_a_model_gives_its_parameters_their_names() -> None:
     (found,) = seen.findings
     assert found.rule == "GK105"
     assert "`model`" in found.message
+
+
+def test_the_environment_chooses_where_no_argument_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRADKEEPER", "record")
+
+    assert Watch().on_finding == "record"
+    assert watch(on_finding="raise").on_finding == "raise"
+
+
+def test_an_unknown_choice_is_refused_with_those_that_are_known() -> None:
+    with pytest.raises(ValueError, match="on_finding must be one of warn, raise, record"):
+        watch(on_finding="loud")  # type: ignore[arg-type]

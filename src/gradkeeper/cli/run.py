@@ -22,7 +22,7 @@ from gradkeeper.model import Finding, Findings, Tape
 from gradkeeper.report import FORMATS
 
 if TYPE_CHECKING:
-    from gradkeeper.watcher.session import OnFinding, Watch
+    from gradkeeper.watcher.session import Watch
 
 NAME = "run"
 HELP = "run a script under watch and report what happens to its gradients"
@@ -36,7 +36,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on-finding",
         choices=("warn", "raise", "record"),
-        help="show findings as they come (warn), raise at the line, or only report at the end",
+        help="show findings as they come (warn), raise at the line, or only report at the end; "
+        "by default what the environment variable GRADKEEPER says, else warn",
+    )
+    parser.add_argument(
+        "--check-finite",
+        action="store_true",
+        help="look at every gradient that is spent for NaN and inf (GK305); waits for the device",
     )
     parser.add_argument("--exit-zero", action="store_true", help="exit 0 whatever is found")
     parser.add_argument(
@@ -86,20 +92,25 @@ def _open_tape(args: argparse.Namespace, stack: ExitStack) -> Tape:
 
 def _watch(args: argparse.Namespace, tape: Tape, program: str) -> "Watch":
     try:
-        from gradkeeper.watcher.session import Watch, default_choice
+        from gradkeeper.watcher.session import Watch
         from gradkeeper.watching import to_stderr
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         raise CliError("needs torch: pip install 'gradkeeper[torch]'") from None
-    try:
-        choice: OnFinding = args.on_finding or default_choice()
-    except ValueError as error:
-        raise CliError(str(error)) from None
     live = args.format == "text" and args.output is None
     own = () if args.module else (str(Path(program).resolve().parent) + os.sep,)
     show = to_stderr if live else None
-    return Watch(on_finding=choice, show=show, tape=tape, own=own)
+    try:
+        return Watch(
+            on_finding=args.on_finding,
+            check_finite=args.check_finite,
+            show=show,
+            tape=tape,
+            own=own,
+        )
+    except ValueError as error:
+        raise CliError(str(error)) from None
 
 
 def _watched(watch: "Watch", job: Callable[[], None]) -> int:

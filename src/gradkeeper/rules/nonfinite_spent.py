@@ -16,8 +16,9 @@ for i, x in enumerate(torch.randn(4, 8, 4)):
     optimizer.step()  # <-
 ```
 
-To see it, look at the norm that `clip_grad_norm_` returns, or switch the check on: `gradkeeper
-run` uses the clip norm and the scaler's own check where they are there already.
+To see it, look at the norm that `clip_grad_norm_` returns. `gradkeeper run` uses the clip norm and
+the scaler's own check where they are there already; with `--check-finite` (or
+`watch(check_finite=True)`) it looks at every gradient that is spent, and waits for the device.
 
 To fix it, step only if the norm is finite, and zero the gradients either way.
 

@@ -9,3 +9,7 @@ class FindingError(Exception):
     def __init__(self, finding: Finding) -> None:
         super().__init__(f"{finding.site} {finding.rule} {finding.name}: {finding.message}")
         self.finding = finding
+
+
+# The name under which it is imported and caught, for tracebacks.
+FindingError.__module__ = "gradkeeper"

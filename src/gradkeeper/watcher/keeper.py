@@ -69,6 +69,8 @@ class Keeper:
         self.last: Site | None = None
         self.arrival: Arrival | None = None
         """How the last event was reached, where the routine may know it again."""
+        self.check_finite = False
+        """The values of what every step spends are looked at, at the price of waiting for them."""
         self.scaling: str | None = None
         """The scaler through which the running step was called."""
 
@@ -200,8 +202,8 @@ class Keeper:
 
     def _finite(self, name: str, mine: list[Cohort]) -> bool | None:
         """False if a norm that is at hand on the host says so, or, now and then while the loop is
-        not steady yet, the gradients themselves; None otherwise."""
-        if not self.journal.steady and self.owners.due(name):
+        not steady yet (or always, if asked for), the gradients themselves; None otherwise."""
+        if self.check_finite or (not self.journal.steady and self.owners.due(name)):
             fresh = [grad for cohort in mine if cohort.fresh for grad in grads_of(cohort.marks)]
             return None if all_finite(fresh) else False
         for cohort in mine:

@@ -216,6 +216,8 @@ class Routine:
         # A fused optimizer that a scaler calls decides by found_inf itself.
         if name is None or keeper.crediting.depth or "found_inf" in optimizer.__dict__:
             return False
+        if keeper.check_finite:
+            return False
         moment = self._take((keeper.scaling, signature_of(optimizer)), optimizer)
         if moment is None:
             return False

@@ -39,13 +39,14 @@ def ignore(*codes: str) -> Iterator[None]:
         _ignored.codes = before
 
 
-def default_choice() -> OnFinding:
-    """What GRADKEEPER says, for launchers that cannot pass an option."""
-    asked = os.environ.get("GRADKEEPER", "warn")
+def choice_of(asked: str | None) -> OnFinding:
+    """What was asked for; else what GRADKEEPER says, for launchers that cannot pass an option."""
+    source = "on_finding" if asked else "the environment variable GRADKEEPER"
+    wanted = asked or os.environ.get("GRADKEEPER") or "warn"
     for choice in CHOICES:
-        if asked == choice:
+        if wanted == choice:
             return choice
-    raise ValueError(f"GRADKEEPER must be one of {', '.join(CHOICES)}, not {asked!r}")
+    raise ValueError(f"{source} must be one of {', '.join(CHOICES)}, not {wanted!r}")
 
 
 class Watch:
@@ -56,7 +57,8 @@ class Watch:
         optimizers: tuple[torch.optim.Optimizer, ...] = (),
         *,
         model: torch.nn.Module | None = None,
-        on_finding: OnFinding = "warn",
+        on_finding: OnFinding | None = None,
+        check_finite: bool = False,
         show: Show | None = None,
         tape: Tape | None = None,
         own: tuple[str, ...] = (),
@@ -65,7 +67,8 @@ class Watch:
         self._found = Findings()
         self._optimizers = optimizers
         self._model = model
-        self.on_finding = on_finding
+        self.on_finding = choice_of(on_finding)
+        self._check_finite = check_finite
         self._show = show
         self._sites = Sites(own)
         self._calls = Calls(self._make_keeper)
@@ -112,6 +115,7 @@ class Watch:
     def _make_keeper(self) -> Keeper:
         journal = Journal(Auditor(ALL), self.tape, self._report, rank=_rank(), reads=self._reads)
         keeper = Keeper(journal, self._sites, self._claims, self._optimizers)
+        keeper.check_finite = self._check_finite
         with self._lock:
             self._keepers.append(keeper)
         return keeper
