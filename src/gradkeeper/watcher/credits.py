@@ -76,6 +76,8 @@ class Crediting:
             self._loss = tensors[0].detach() if closely else None
         else:
             self._facts, self._loss = losses.UNKNOWN, None
+        if keeper.measures is not None:
+            keeper.measures.begins(tensors)
         self._items = None
         if self._facts.counted is not None and not keeper.journal.steady:
             self._items = losses.items_of(self._facts.counted)
@@ -140,6 +142,8 @@ class Crediting:
             keeper.synced(credited), keeper.running[0] if keeper.running else None,
         )  # fmt: skip
         keeper.journal.enter(key, late)
+        if keeper.measures is not None:
+            keeper.measures.credited(credited)
         for cohort in credited:
             cohort.fresh += 1
             if self._loss is not None and len(cohort.losses) < MOST_LOSSES:

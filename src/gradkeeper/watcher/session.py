@@ -60,6 +60,7 @@ class Watch:
         show: Show | None = None,
         tape: Tape | None = None,
         own: tuple[str, ...] = (),
+        norms: bool = False,
     ) -> None:
         self.tape = tape if tape is not None else Tape()
         self._found = Findings()
@@ -67,6 +68,7 @@ class Watch:
         self._model = model
         self.on_finding = on_finding
         self._show = show
+        self._norms = norms
         self._sites = Sites(own)
         self._calls = Calls(self._make_keeper)
         self._reads = Reads(self._calls)
@@ -111,7 +113,7 @@ class Watch:
 
     def _make_keeper(self) -> Keeper:
         journal = Journal(Auditor(ALL), self.tape, self._report, rank=_rank(), reads=self._reads)
-        keeper = Keeper(journal, self._sites, self._claims, self._optimizers)
+        keeper = Keeper(journal, self._sites, self._claims, self._optimizers, norms=self._norms)
         with self._lock:
             self._keepers.append(keeper)
         return keeper
