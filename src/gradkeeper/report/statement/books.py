@@ -204,13 +204,13 @@ class _Reader:
         round_ = [story for story in stepped[-event.length :] if story.place > since]
         if not round_:
             return
-        # The last window of a round may still lack what closes it; one round before, it has it.
+        # Told before the last round, not after it: that one may still lack what closes it, which
+        # comes with the next events. The round before is whole, and all rounds were alike.
         before = stepped[-2 * len(round_) : -len(round_)]
-        whole = [story.lane for story in before] == [story.lane for story in round_]
-        self._statement.passages.append(Repeat(before if whole else round_, event.times))
-        if whole:
-            for story, same in zip(round_, before, strict=True):
-                story.closed = same.closed
+        alike = [story.lane for story in before] == [story.lane for story in round_]
+        passages = self._statement.passages
+        last = next(n for n in range(len(passages) - 1, -1, -1) if passages[n] is round_[0])
+        passages.insert(last, Repeat(before if alike else round_, event.times))
 
     def _pin(self, found: list[Finding], told: list[Story]) -> None:
         for finding in found:

@@ -74,7 +74,7 @@ class Story:
     """Among the shapes of the statement, once nothing more can happen to it."""
 
     def add(self, line: Line) -> None:
-        if self.lines and self.lines[-1].says_same(line):
+        if self.lines and not self.more and self.lines[-1].says_same(line):
             self.lines[-1] = self.lines[-1].joined(line)
             return
         if len(self.lines) == MOST_LINES:
