@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -64,7 +65,6 @@ def test_a_finding_shows_its_lines_with_what_happens_there(tmp_path: Path) -> No
     read = page([adopted(), *(window(zeroed=False, file=str(script)) * 2)])
 
     assert "line_6()" in read.text
-    assert "line_7()↑" not in read.text  # the arrow is the style's, not the text's
     assert "spends the gradient of line 6 again" in read.text
     assert "line_11()" not in read.text
 
@@ -98,6 +98,12 @@ def test_the_page_reaches_out_to_nothing() -> None:
 
     assert [link for link in read.links if not link.startswith(("#", "data:"))] == []
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", "".join(read.scripts) + read.text)
+
+
+def test_the_books_of_one_rank_say_whose_they_are() -> None:
+    read = page([replace(event, rank=0) for event in [adopted(), *window()]])
+
+    assert "1 step of 1 optimizer, as rank 0 kept its books" in read.text
 
 
 def test_an_empty_tape_makes_a_page_that_says_so() -> None:

@@ -78,6 +78,8 @@ def _lead(statement: Statement, runs: list[Run]) -> str:
     owners = len({lane.optimizer for lane in statement.lanes})
     ranks = {lane.rank for lane in statement.lanes}
     where = f" on {len(ranks)} ranks" if len(ranks) > 1 else ""
+    if len(ranks) == 1 and None not in ranks:
+        where = f", as rank {ranks.pop()} kept its books (findings are of all ranks)"
     if not statement.backwards and not steps:
         return "No backward call and no step was seen."
     return (
