@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradkeeper.cli.errors import CliError
+from gradkeeper.cli.output import add_terminal_options, rendered
 
 if TYPE_CHECKING:
     from gradkeeper.model.finding import Finding
@@ -33,6 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             option, action="append", default=[], metavar="CODES", help=f"rules: {text}"
         )
+    add_terminal_options(parser)
     parser.add_argument("--exit-zero", action="store_true", help="exit 0 whatever is found")
     parser.add_argument("--statistics", action="store_true", help="how much was understood")
     parser.add_argument("--baseline", type=Path, metavar="FILE", help="tell only what is new")
@@ -84,6 +86,7 @@ def _selection(args: argparse.Namespace) -> Any:
 
 
 def _check(args: argparse.Namespace) -> list[tuple[str, Any]]:
+    from gradkeeper.cli.progress import Progress
     from gradkeeper.lint.files import find
     from gradkeeper.lint.runner import check_files
 
@@ -91,7 +94,11 @@ def _check(args: argparse.Namespace) -> list[tuple[str, Any]]:
     for path in named:
         if not os.path.exists(path):
             raise CliError(f"there is no file or folder {path}")
-    results = list(check_files(list(find(named)), named)) if named else []
+    paths = list(find(named))
+    results = []
+    if paths:
+        with Progress(len(paths), sys.stderr, wanted=not args.quiet) as progress:
+            results = [progress.one(result) for result in check_files(paths, named)]
     if STDIN in args.paths:
         from gradkeeper.lint.check import check_source
         from gradkeeper.rules import ALL
@@ -173,9 +180,7 @@ def _fix(findings: "list[Finding]", args: argparse.Namespace) -> "list[Finding]"
 
 
 def _report(findings: "list[Finding]", args: argparse.Namespace) -> None:
-    from gradkeeper.report import FORMATS
-
-    sys.stdout.write(FORMATS[args.format](findings))
+    sys.stdout.write(rendered(findings, args, sys.stdout))
 
 
 def _statistics(results: Iterable[tuple[str, Any]], args: argparse.Namespace) -> None:
