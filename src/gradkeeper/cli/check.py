@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 NAME = "check"
 HELP = "find lifecycle faults in training code, without running it"
 STDIN = "-"
+TELLING_FIXES = ("json", "sarif")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -91,13 +92,14 @@ def _check(args: argparse.Namespace) -> list[tuple[str, Any]]:
     for path in named:
         if not os.path.exists(path):
             raise CliError(f"there is no file or folder {path}")
-    results = list(check_files(list(find(named)), named)) if named else []
+    fixes = args.fix or args.unsafe_fixes or args.diff or args.format in TELLING_FIXES
+    results = list(check_files(list(find(named)), named, fixes=fixes)) if named else []
     if STDIN in args.paths:
         from gradkeeper.lint.check import check_source
         from gradkeeper.rules import ALL
 
         text = sys.stdin.buffer.read()
-        results.append(("<stdin>", check_source(text, "<stdin>", ALL)))
+        results.append(("<stdin>", check_source(text, "<stdin>", ALL, fixes=fixes)))
     return results
 
 
