@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 from gradkeeper.cli.errors import CliError
 
@@ -40,9 +41,13 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"gradkeeper {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     named = [name for name in COMMANDS if name in arguments[:1]]
-    for name in named or COMMANDS:
-        command = import_module(f"gradkeeper.cli.{name}")
+    for command in map(load, named or COMMANDS):
         one = commands.add_parser(command.NAME, help=command.HELP, description=command.HELP)
         command.configure(one)
         one.set_defaults(run=command.run)
     return parser
+
+
+def load(name: str) -> Any:
+    """The module of a command."""
+    return import_module(f"gradkeeper.cli.{name.replace('-', '_')}")
