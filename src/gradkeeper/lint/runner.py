@@ -54,12 +54,15 @@ def check_file(
     except OSError as error:
         why = ValueError(f"it cannot be opened ({error.strerror or error})")
         return Checked([unparsable(why, path)])
+    return check_bytes(raw, path, thorough=thorough or path in named, fixes=fixes)
+
+
+def check_bytes(raw: bytes, path: str, *, thorough: bool = True, fixes: bool = True) -> Checked:
+    """What a file of this name would be told if it held this."""
     if path.endswith(".ipynb"):
-        return check_notebook(raw, path)
+        return check_notebook(raw, path, fixes=fixes)
     if not may_train(raw):
-        if not (thorough or path in named):
-            return Checked()
-        tree = parse(raw, path)
+        tree = parse(raw, path) if thorough else None
         return Checked([tree]) if isinstance(tree, Finding) else Checked()
     from gradkeeper.lint.project import Project
     from gradkeeper.rules import ALL
@@ -67,13 +70,13 @@ def check_file(
     return check_source(raw, path, ALL, project=Project(path), fixes=fixes)
 
 
-def check_notebook(raw: bytes, path: str) -> Checked:
+def check_notebook(raw: bytes, path: str, *, fixes: bool = True) -> Checked:
     from gradkeeper.rules import ALL
 
     try:
         book = notebook.read(raw)
     except ValueError as error:
         return Checked([unparsable(error, path)])
-    checked = check_source(book.text, path, ALL, fixes=False)
+    checked = check_source(book.text, path, ALL, fixes=fixes)
     checked.findings = [book.localise(finding) for finding in checked.findings]
     return checked
