@@ -387,6 +387,7 @@ TABLE: dict[str, External_] = {
     "save": _save,
     "load": _load,
     "Accelerator": _accelerator,
+    "Fabric": _accelerator,
     "partial": _partial,
     "backward": _backward,
     "grad": _autograd_grad,
