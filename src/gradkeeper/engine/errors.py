@@ -10,6 +10,7 @@ EngineError
 ├── LossError             a loss from which no gradient can reach the owner
 ├── WeightError           a weight that is negative, not finite or not a number
 ├── LoaderError           a loader that cannot be read again
+│   └── PositionError         a place in it that cannot be kept, or not be found again
 ├── NonFiniteError        NaN or inf in the gradients, with on_nonfinite="raise"
 └── ScaleCollapseError    the loss scale was halved again and again, and nothing helps
 
@@ -54,6 +55,10 @@ class WeightError(EngineError, ValueError):
 
 
 class LoaderError(EngineError):
+    pass
+
+
+class PositionError(LoaderError):
     pass
 
 
