@@ -109,6 +109,7 @@ class Half(Brain):
 
     def __init__(self, device: str) -> None:
         self.grad_scaler = torch.amp.GradScaler(device)
+        self._device = device
         self.overflows = 0
         self._unscaled = False
 
@@ -152,6 +153,8 @@ class Half(Brain):
 
     def restore(self, state: dict[str, Any]) -> None:
         self.grad_scaler.load_state_dict(state["scaler"])
+        # It makes its scale when it first scales a loss; a resumed window may have none to come.
+        self.grad_scaler.scale(torch.zeros((), device=self._device))
         self.overflows = state["overflows"]
         self._unscaled = False
 

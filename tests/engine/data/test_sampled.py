@@ -1,15 +1,10 @@
 """A DataLoader in the main process: the oracle is a plain loop over it."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
-import torch
 
 from tests.checkpoint.same import same
-from tests.engine.data.interrupting import Run, in_parts, plainly, seed_all
-from tests.engine.data.loaders import MAPPED, Failing, Make
-from torch.utils.data import DataLoader
+from tests.engine.data.interrupting import in_parts, plainly
+from tests.engine.data.loaders import MAPPED, Make
 
 
 def length(make: Make) -> int:
