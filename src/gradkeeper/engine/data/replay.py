@@ -20,7 +20,8 @@ class Replay:
         self._notes: dict[int, Reading] = {}
         self._told = 0
         """Calls that were made in an earlier process: they draw from what is noted."""
-        self._after: Reading = {}
+        self._left: Reading = {}
+        """Each generator as the last of these calls that drew from it left it."""
 
     def call(self, act: Callable[[], T]) -> T:
         number = self.calls
@@ -32,12 +33,14 @@ class Replay:
         try:
             return act()
         finally:
-            after = self._sources.read()
-            drawn_from = changed(before, after)
-            note = changed(drawn_from, self._after)
-            if note:
-                self._notes[number] = note
-            self._after = after
+            self._note(number, before, self._sources.read())
+
+    def _note(self, number: int, before: Reading, after: Reading) -> None:
+        drawn_from = changed(before, after)
+        elsewhere = changed(drawn_from, self._left)
+        if elsewhere:
+            self._notes[number] = elsewhere
+        self._left |= {name: after[name] for name in drawn_from}
 
     def state(self) -> dict[str, Any]:
         notes = [[number, kept(note)] for number, note in self._notes.items()]
@@ -47,4 +50,4 @@ class Replay:
         self.calls = 0
         self._told = state["calls"]
         self._notes = {number: given(note) for number, note in state["notes"]}
-        self._after = {}
+        self._left = {}

@@ -22,6 +22,31 @@ class Task:
     """Nothing to read: it only takes a worker's turn."""
 
 
+class Tasks:
+    """Indices as tasks for workers, who take turns."""
+
+    def __init__(self, workers: int, unsent: dict[int, Reading]) -> None:
+        self._workers = workers
+        self._unsent = unsent
+        """What workers of a new process are still to be told of those before them."""
+
+    def task(self, number: int, index: Any) -> Task:
+        return Task(index, self._unsent.pop(number % self._workers, None))
+
+    def idle(self) -> Task:
+        return Task(None, idle=True)
+
+
+class Bare:
+    """In the main process an index is all that is needed."""
+
+    def task(self, number: int, index: Any) -> Any:
+        return index
+
+    def idle(self) -> Any:
+        raise AssertionError("no workers, no turns")
+
+
 @dataclass(slots=True)
 class Delivered:
     batch: Any
@@ -90,8 +115,8 @@ class Prepare:
     def __call__(self, number: int) -> None:
         worker = get_worker_info()
         if worker is not None and isinstance(worker.dataset, Reader):
-            # It refuses to be assigned to.
-            vars(worker)["dataset"] = worker.dataset.dataset
+            # It refuses to be assigned to in the usual way.
+            object.__setattr__(worker, "dataset", worker.dataset.dataset)
         if self.init is not None:
             self.init(number)
 
