@@ -90,6 +90,7 @@ class Order:
                 f"of the {batches} batches before the save: build it with the same data and seeds, "
                 "or give it state_dict() and load_state_dict()"
             )
+        self._replay.pause()
         self._found = True
 
     def find_end(self) -> None:

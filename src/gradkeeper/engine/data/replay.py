@@ -27,13 +27,18 @@ class Replay:
         number = self.calls
         self.calls += 1
         if number < self._told:
-            self._sources.write(self._notes.get(number, {}))
+            self._sources.write(self._left | self._notes.get(number, {}))
+            self._left = {}
             return act()
         before = self._sources.read()
         try:
             return act()
         finally:
             self._note(number, before, self._sources.read())
+
+    def pause(self) -> None:
+        """Others draw now, and the next call goes on from here."""
+        self._left = self._sources.read()
 
     def _note(self, number: int, before: Reading, after: Reading) -> None:
         drawn_from = changed(before, after)

@@ -75,15 +75,14 @@ class Reader:
     def __getitem__(self, task: Task) -> Delivered:
         if task.idle:
             return Delivered(None, {})
-        sources = self._sources or Sources({"dataset": self.dataset, "collate_fn": self.collate})
+        if self._sources is None:
+            self._sources = Sources({"dataset": self.dataset, "collate_fn": self.collate})
+        sources = self._sources
         if task.start is not None:
             sources.write(task.start)
             self._last = task.start
         batch, failure = self._attempt(task.index)
-        if self._sources is None:
-            # Once, after the first batch: many datasets make their generator on first use.
-            sources.look_again()
-            self._sources = sources
+        sources.look_again()
         reading = sources.read()
         drawn = changed(reading, self._last)
         self._last = reading
