@@ -29,23 +29,36 @@ class Place:
     put: Callable[[Any], None]
 
 
-def find(roots: Mapping[str, Any]) -> dict[str, Place]:
-    """By name, as `dataset.transforms[0].rng`. Those of the process are not among them."""
-    found: dict[str, Place] = {}
-    seen = {id(one) for one in randomness.shared().values()}
-    waiting: deque[tuple[str, Any, Place]] = deque()
-    for name, root in roots.items():
-        waiting.append((name, root, _fixed(root)))
-    while waiting and len(seen) < MOST:
-        name, thing, place = waiting.popleft()
-        if id(thing) in seen or isinstance(thing, LEAVES):
-            continue
-        seen.add(id(thing))
-        if randomness.is_generator(thing):
-            found[name] = place
-        else:
-            waiting.extend(_parts(name, thing))
-    return found
+class Search:
+    """What was found, by name as `dataset.transforms[0].rng`, without those of the process."""
+
+    def __init__(self, roots: Mapping[str, Any]) -> None:
+        self.found: dict[str, Place] = {}
+        self._empty: list[Place] = []
+        self._objects: list[dict[str, Any]] = []
+        seen = {id(one) for one in randomness.shared().values()}
+        waiting = deque((name, root, _fixed(root)) for name, root in roots.items())
+        while waiting and len(seen) < MOST:
+            name, thing, place = waiting.popleft()
+            if thing is None:
+                self._empty.append(place)
+            if id(thing) in seen or isinstance(thing, LEAVES):
+                continue
+            seen.add(id(thing))
+            if randomness.is_generator(thing):
+                self.found[name] = place
+            else:
+                self._objects.append(getattr(thing, "__dict__", {}))
+                waiting.extend(_parts(name, thing))
+        self._sizes = self._measured()
+
+    def is_old(self) -> bool:
+        """Something has come since: many datasets make their generator on first use."""
+        filled = any(place.read() is not None for place in self._empty)
+        return filled or self._measured() != self._sizes
+
+    def _measured(self) -> list[int]:
+        return [len(one) for one in self._objects]
 
 
 def holder(roots: Mapping[str, Any], name: str) -> Place | None:

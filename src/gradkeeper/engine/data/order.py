@@ -1,7 +1,7 @@
 """In place of a loader's index sampler: passes its indices on, and knows which and how many."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from gradkeeper.engine.data.digest import digest_of
@@ -9,10 +9,8 @@ from gradkeeper.engine.data.plain import given, kept
 from gradkeeper.engine.data.replay import Replay
 from gradkeeper.engine.data.samplers import Samplers
 from gradkeeper.engine.data.sources import Reading, Sources
+from gradkeeper.engine.data.worker import Bare, Tasks
 from gradkeeper.engine.errors import PositionError
-
-MakeTask = Callable[[int, Any], Any]
-IDLE = -1
 
 
 class Order:
@@ -22,12 +20,12 @@ class Order:
     the indices and reads no data.
     """
 
-    def __init__(self, samplers: Samplers, sources: Sources, task: MakeTask) -> None:
+    def __init__(self, samplers: Samplers, sources: Sources, tasks: Tasks | Bare) -> None:
         self.created: Reading = {}
         """The generators after the loader's first `iter(sampler)`: workers are seeded from that."""
         self._samplers = samplers
         self._sources = sources
-        self._task = task
+        self._tasks = tasks
         self._turns = 0
         self.begin()
 
@@ -51,9 +49,9 @@ class Order:
     def __next__(self) -> Any:
         if self._turns:
             self._turns -= 1
-            return self._task(IDLE, None)
+            return self._tasks.idle()
         index = self._draw()
-        return self._task(self._number - 1, index)
+        return self._tasks.task(self._number - 1, index)
 
     def __len__(self) -> int:
         return len(self._samplers.index)
@@ -92,6 +90,7 @@ class Order:
                 f"of the {batches} batches before the save: build it with the same data and seeds, "
                 "or give it state_dict() and load_state_dict()"
             )
+        self._replay.pause()
         self._found = True
 
     def find_end(self) -> None:

@@ -20,24 +20,32 @@ class Replay:
         self._notes: dict[int, Reading] = {}
         self._told = 0
         """Calls that were made in an earlier process: they draw from what is noted."""
-        self._after: Reading = {}
+        self._left: Reading = {}
+        """Each generator as the last of these calls that drew from it left it."""
 
     def call(self, act: Callable[[], T]) -> T:
         number = self.calls
         self.calls += 1
         if number < self._told:
-            self._sources.write(self._notes.get(number, {}))
+            self._sources.write(self._left | self._notes.get(number, {}))
+            self._left = {}
             return act()
         before = self._sources.read()
         try:
             return act()
         finally:
-            after = self._sources.read()
-            drawn_from = changed(before, after)
-            note = changed(drawn_from, self._after)
-            if note:
-                self._notes[number] = note
-            self._after = after
+            self._note(number, before, self._sources.read())
+
+    def pause(self) -> None:
+        """Others draw now, and the next call goes on from here."""
+        self._left = self._sources.read()
+
+    def _note(self, number: int, before: Reading, after: Reading) -> None:
+        drawn_from = changed(before, after)
+        elsewhere = changed(drawn_from, self._left)
+        if elsewhere:
+            self._notes[number] = elsewhere
+        self._left |= {name: after[name] for name in drawn_from}
 
     def state(self) -> dict[str, Any]:
         notes = [[number, kept(note)] for number, note in self._notes.items()]
@@ -47,4 +55,4 @@ class Replay:
         self.calls = 0
         self._told = state["calls"]
         self._notes = {number: given(note) for number, note in state["notes"]}
-        self._after = {}
+        self._left = {}

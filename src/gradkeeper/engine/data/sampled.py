@@ -6,13 +6,13 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from gradkeeper.engine.data.handing import Count, Handing, count_of
-from gradkeeper.engine.data.order import IDLE, Order
+from gradkeeper.engine.data.order import Order
 from gradkeeper.engine.data.plain import given, kept
 from gradkeeper.engine.data.samplers import Samplers
 from gradkeeper.engine.data.shape import length_of, shape_of_loader
 from gradkeeper.engine.data.sources import Reading, Sources
 from gradkeeper.engine.data.twin import twin_of
-from gradkeeper.engine.data.worker import Delivered, Task
+from gradkeeper.engine.data.worker import Bare, Delivered, Tasks
 from gradkeeper.engine.errors import PositionError
 
 
@@ -25,8 +25,6 @@ class SampledFeed:
         self._source: Iterator[Any] = iter(())
         self._drawn: dict[int, Reading] = {}
         """By worker: its generators after the last batch of its that was handed out."""
-        self._unsent: dict[int, Reading] = {}
-        """What workers of a new process are still to be told of those before them."""
         self._build()
 
     @property
@@ -51,7 +49,7 @@ class SampledFeed:
         if stay:
             self._order.begin()
         else:
-            self._drawn, self._unsent = {}, {}
+            self._drawn = {}
             self._build()
         self._count = Count(epoch)
         self._source = iter(self._twin)
@@ -72,7 +70,6 @@ class SampledFeed:
         self.check()
         self._count = count_of(state)
         self._drawn = {number: given(drawn) for number, drawn in state["workers"]}
-        self._unsent = dict(self._drawn)
         self._build()
         self._order.find(state["order"], self._count.batch)
         if self._count.ended and not self._loader.persistent_workers:
@@ -91,7 +88,10 @@ class SampledFeed:
             "collate_fn": loader.collate_fn,
         }
         self._sources = Sources(roots)
-        self._order = Order(self._samplers, self._sources, self._task)
+        # None of these holds on to the feed: in a cycle, an iterator would die in a later worker's
+        # garbage collection, where it waits 5 seconds for each of its workers.
+        tasks = Tasks(self._workers, dict(self._drawn)) if self._workers else Bare()
+        self._order = Order(self._samplers, self._sources, tasks)
         self._twin = twin_of(loader, self._order)
 
     def _start_again(self) -> None:
@@ -104,13 +104,6 @@ class SampledFeed:
             next(self._source)
         if self._count.ended:
             next(self._source, None)
-
-    def _task(self, number: int, index: Any) -> Any:
-        if not self._workers:
-            return index
-        if number == IDLE:
-            return Task(None, idle=True)
-        return Task(index, self._unsent.pop(number % self._workers, None))
 
     def _take(self) -> Any:
         try:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gradkeeper.engine.data import randomness
-from gradkeeper.engine.data.finding import find, holder
+from gradkeeper.engine.data.finding import Place, Search, holder
 from gradkeeper.engine.errors import PositionError
 
 Reading = dict[str, tuple[str, Any]]
@@ -15,11 +15,14 @@ class Sources:
     def __init__(self, roots: Mapping[str, Any]) -> None:
         self._roots = roots
         self._shared = randomness.shared()
-        self._own = find(roots)
+        self._search = Search(roots)
+        self._own: dict[str, Place] = dict(self._search.found)
 
     def look_again(self) -> None:
-        """For generators that were made since, on first use."""
-        self._own = find(self._roots) | self._own
+        """For generators that were made since; costs next to nothing where there is none."""
+        if self._search.is_old():
+            self._search = Search(self._roots)
+            self._own = self._search.found | self._own
 
     def read(self) -> Reading:
         reading = {

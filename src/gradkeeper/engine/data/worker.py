@@ -22,6 +22,31 @@ class Task:
     """Nothing to read: it only takes a worker's turn."""
 
 
+class Tasks:
+    """Indices as tasks for workers, who take turns."""
+
+    def __init__(self, workers: int, unsent: dict[int, Reading]) -> None:
+        self._workers = workers
+        self._unsent = unsent
+        """What workers of a new process are still to be told of those before them."""
+
+    def task(self, number: int, index: Any) -> Task:
+        return Task(index, self._unsent.pop(number % self._workers, None))
+
+    def idle(self) -> Task:
+        return Task(None, idle=True)
+
+
+class Bare:
+    """In the main process an index is all that is needed."""
+
+    def task(self, number: int, index: Any) -> Any:
+        return index
+
+    def idle(self) -> Any:
+        raise AssertionError("no workers, no turns")
+
+
 @dataclass(slots=True)
 class Delivered:
     batch: Any
@@ -50,15 +75,14 @@ class Reader:
     def __getitem__(self, task: Task) -> Delivered:
         if task.idle:
             return Delivered(None, {})
-        sources = self._sources or Sources({"dataset": self.dataset, "collate_fn": self.collate})
+        if self._sources is None:
+            self._sources = Sources({"dataset": self.dataset, "collate_fn": self.collate})
+        sources = self._sources
         if task.start is not None:
             sources.write(task.start)
             self._last = task.start
         batch, failure = self._attempt(task.index)
-        if self._sources is None:
-            # Once, after the first batch: many datasets make their generator on first use.
-            sources.look_again()
-            self._sources = sources
+        sources.look_again()
         reading = sources.read()
         drawn = changed(reading, self._last)
         self._last = reading
@@ -90,8 +114,8 @@ class Prepare:
     def __call__(self, number: int) -> None:
         worker = get_worker_info()
         if worker is not None and isinstance(worker.dataset, Reader):
-            # It refuses to be assigned to.
-            vars(worker)["dataset"] = worker.dataset.dataset
+            # It refuses to be assigned to in the usual way.
+            object.__setattr__(worker, "dataset", worker.dataset.dataset)
         if self.init is not None:
             self.init(number)
 
