@@ -21,6 +21,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -47,12 +48,12 @@ def within_a_save(calls: int) -> Callable[[], None]:
     for name in ("fsync", "rename", "replace", "unlink", "write"):
         original = getattr(os, name)
 
-        def dying(*args: object, original: Callable[..., object] = original) -> object:
+        def dying(*args: Any, original: Callable[..., Any] = original, **options: Any) -> Any:
             nonlocal calls
             calls -= 1
             if not calls:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return original(*args)
+            return original(*args, **options)
 
         setattr(os, name, dying)
     return nothing

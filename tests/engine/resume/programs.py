@@ -259,6 +259,24 @@ def manual(folder: Path, step: Hook, options: dict[str, Any]) -> str:
     return digest(net.state_dict(), optimizer.state_dict())
 
 
+def forgetful(folder: Path, step: Hook, options: dict[str, Any]) -> str:
+    """Draws from a generator that it does not track: what the comparison must be able to catch."""
+    seed()
+    net = nn.Linear(6, 3)
+    optimizer = SGD(net.parameters(), lr=0.1)
+    engine = Engine(net, optimizer, checkpoint=folder)
+    engine.resume()
+    own = torch.Generator().manual_seed(1)
+    for window in engine.windows(DataLoader(Noisy(), batch_size=4), size=2):
+        with window:
+            for x, y in window:
+                noise = torch.rand(x.shape, generator=own)
+                window.backward(cross_entropy(net(x + noise), y))
+                engine.save()
+                step()
+    return digest(net.state_dict())
+
+
 PROGRAMS: dict[str, Program] = {
-    one.__name__: one for one in (plain, half, owners, epochs, closure, stateful, manual)
+    one.__name__: one for one in (plain, half, owners, epochs, closure, stateful, manual, forgetful)
 }

@@ -12,6 +12,7 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data import get_worker_info
 
 from gradkeeper.engine.data.sources import Reading, Sources, changed
+from gradkeeper.engine.preemption import protect_worker
 
 
 @dataclass(slots=True)
@@ -116,6 +117,7 @@ class Prepare:
         if worker is not None and isinstance(worker.dataset, Reader):
             # It refuses to be assigned to in the usual way.
             object.__setattr__(worker, "dataset", worker.dataset.dataset)
+        protect_worker()
         if self.init is not None:
             self.init(number)
 

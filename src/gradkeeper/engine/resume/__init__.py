@@ -6,5 +6,5 @@ owners      models, optimizers, ...   open_window  a window in mid-way, with its
 modules     one model's state         loaders      the loaders' positions
 optimizers  one optimizer's           rng          the global random generators
 tracked     what the user names       differences  why a checkpoint does not fit
-folder      where checkpoints are     preemption   SIGTERM and SIGUSR1
+folder      where checkpoints are
 """

@@ -12,10 +12,10 @@ from typing import Any
 from gradkeeper.engine.desk import Desk
 from gradkeeper.engine.errors import EngineError, SetupError
 from gradkeeper.engine.loop import Loop
+from gradkeeper.engine.preemption import leave_process, listen
 from gradkeeper.engine.resume.folder import Folder
 from gradkeeper.engine.resume.itinerary import Itinerary
 from gradkeeper.engine.resume.loaders import Loaders
-from gradkeeper.engine.resume.preemption import leave_process, listen
 from gradkeeper.engine.resume.returning import Returning
 from gradkeeper.engine.resume.rng import rng_state
 from gradkeeper.engine.resume.run import Run

@@ -4,6 +4,8 @@ The second signal ends the process at once. A launcher that signals a group and 
 two in a row: those within a moment count as one.
 """
 
+import atexit
+import mmap
 import os
 import signal
 import threading
@@ -15,6 +17,7 @@ from typing import Any, Protocol
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGUSR1") if hasattr(signal, name))
 EXIT_CODE = 143
 MOMENT = 0.25
+WHILE = 60
 
 
 class Listener(Protocol):
@@ -25,6 +28,8 @@ class Listener(Protocol):
 _listeners: "weakref.WeakSet[Any]" = weakref.WeakSet()
 _before: dict[int, Any] = {}
 """Whose handlers ours took the place of."""
+_ending = mmap.mmap(-1, 1)
+"""Shared with forks: not 0 once the process that saves is on its way out, and wants them gone."""
 _home = 0
 _first: float | None = None
 """When the first signal came."""
@@ -43,11 +48,17 @@ def _install() -> None:
     global _home, _first
     if _home != os.getpid():
         _home, _first = os.getpid(), None
+        # Before multiprocessing's own, which signals workers and waits for them.
+        atexit.register(_end)
     for number in SIGNALS:
         there = signal.getsignal(number)
         if there is not _handle:
             _before[number] = there
             signal.signal(number, _handle)
+
+
+def _end() -> None:
+    _ending[0] = 1
 
 
 def _leave() -> None:
@@ -94,9 +105,23 @@ def _pass_on(number: int) -> None:
     os.kill(os.getpid(), number)
 
 
+def protect_worker() -> None:
+    """In a loader's worker that was forked: whoever signals all processes must not end it.
+
+    The engine still needs its batches, until its next boundary; a worker that dies raises there.
+    """
+    if os.getpid() != _home and signal.getsignal(signal.SIGTERM) is _handle:
+        # Again, because torch has put a handler of its own there, in C.
+        signal.signal(signal.SIGTERM, _handle)
+
+
 def _pass_on_in_child(number: int) -> None:
-    """A fork inherits the handler, but has nothing to save. Workers serve until they are told."""
+    """A fork inherits the handler, but has nothing to save. A loader's worker serves a while."""
     from torch.utils.data import get_worker_info
 
     if get_worker_info() is None:
         _pass_on(number)
+    elif _ending[0]:
+        os._exit(0)
+    else:
+        signal.alarm(WHILE)
