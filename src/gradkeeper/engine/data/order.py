@@ -41,6 +41,11 @@ class Order:
         self._indices: Iterator[Any] = iter(())
         self._found = False
 
+    @property
+    def begun(self) -> bool:
+        """Whether a loader has ever asked."""
+        return bool(self.created)
+
     def __iter__(self) -> Iterator[Any]:
         if not self._found:
             self._start()
