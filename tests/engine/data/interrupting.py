@@ -49,9 +49,11 @@ def attempts(batches: Iterator[Any]) -> Iterator[Any]:
             return
         except ValueError as error:
             said = str(error).strip().splitlines()[-1]
-            # torch's own frames keep the loader's iterator in a cycle, to die in a later worker.
-            gc.collect()
-            yield said
+        else:
+            continue
+        # torch's own frames keep the loader's iterator in a cycle, to die in a later worker.
+        gc.collect()
+        yield said
 
 
 def plainly(make: Callable[[], Any], *, epochs: int, seed: int = 0) -> Seen:
