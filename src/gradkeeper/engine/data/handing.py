@@ -7,11 +7,11 @@ from typing import Any
 
 @dataclass(slots=True)
 class Count:
-    epoch: int = 0
+    epoch: int = -1
     batch: int = 0
     """Batches of this epoch that are behind: handed out, or failed on."""
     ended: bool = False
-    """The loader was asked once more, and had no more."""
+    """The loader was asked once more, and had no more; or no epoch has begun."""
 
     def state(self) -> dict[str, Any]:
         return {"epoch": self.epoch, "batch": self.batch, "ended": self.ended}

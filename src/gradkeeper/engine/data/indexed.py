@@ -26,7 +26,7 @@ def is_indexed(loader: Any) -> bool:
 class IndexedFeed:
     def __init__(self, loader: Iterable[Any]) -> None:
         self._loader: Any = loader
-        self._count = Count()
+        self._count = Count(ended=True)
         self._sources = Sources({"loader": loader})
 
     @property

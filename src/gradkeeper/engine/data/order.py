@@ -41,6 +41,11 @@ class Order:
         self._indices: Iterator[Any] = iter(())
         self._found = False
 
+    @property
+    def begun(self) -> bool:
+        """Whether a loader has ever asked."""
+        return bool(self.created)
+
     def __iter__(self) -> Iterator[Any]:
         if not self._found:
             self._start()
@@ -116,7 +121,8 @@ class Order:
             self.created = self._sources.read()
 
     def _draw(self) -> Any:
-        index = self._replay.call(self._indices.__next__)
+        settled = self._samplers.draw_at_first and self._number > 0
+        index = self._replay.call(self._indices.__next__, own_only=settled)
         self._number += 1
         before = self._ahead[-1] if self._ahead else self.digest
         self._ahead.append(digest_of([before, index]))

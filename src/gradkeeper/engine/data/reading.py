@@ -17,7 +17,7 @@ class ReadFeed:
     def __init__(self, loader: Iterable[Any], *, refusal: str = "") -> None:
         self._loader: Any = loader
         self._refusal = refusal
-        self._count = Count()
+        self._count = Count(ended=True)
         # Workers that stay carry their random numbers on from epoch to epoch, and only reading it
         # all again brings new ones there.
         self._whole = bool(getattr(loader, "persistent_workers", False))

@@ -23,18 +23,21 @@ class Replay:
         self._left: Reading = {}
         """Each generator as the last of these calls that drew from it left it."""
 
-    def call(self, act: Callable[[], T]) -> T:
+    def call(self, act: Callable[[], T], *, own_only: bool = False) -> T:
+        """`own_only`: it is known to draw from no generator of the process. Reading those takes
+        longer than drawing a batch of indices does."""
         number = self.calls
         self.calls += 1
         if number < self._told:
             self._sources.write(self._left | self._notes.get(number, {}))
             self._left = {}
             return act()
-        before = self._sources.read()
+        read = self._sources.read_own if own_only else self._sources.read
+        before = read()
         try:
             return act()
         finally:
-            self._note(number, before, self._sources.read())
+            self._note(number, before, read())
 
     def pause(self) -> None:
         """Others draw now, and the next call goes on from here."""

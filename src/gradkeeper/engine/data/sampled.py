@@ -21,7 +21,7 @@ class SampledFeed:
         self._loader = loader
         self._workers = loader.num_workers
         self._samplers = Samplers(loader)
-        self._count = Count()
+        self._count = Count(ended=True)
         self._source: Iterator[Any] = iter(())
         self._drawn: dict[int, Reading] = {}
         """By worker: its generators after the last batch of its that was handed out."""
@@ -45,7 +45,7 @@ class SampledFeed:
     def begin(self, epoch: int) -> Iterator[Any]:
         # Workers stay only if the epoch before was read to its end: else they have drawn numbers
         # for batches that never arrived.
-        stay = self._loader.persistent_workers and self._count.ended
+        stay = self._loader.persistent_workers and self._order.begun and self._count.ended
         if stay:
             self._order.begin()
         else:
@@ -72,10 +72,10 @@ class SampledFeed:
         self._drawn = {number: given(drawn) for number, drawn in state["workers"]}
         self._build()
         self._order.find(state["order"], self._count.batch)
-        if self._count.ended and not self._loader.persistent_workers:
-            self._order.find_end()
-        else:
+        if not self._count.ended or (self._loader.persistent_workers and self._order.begun):
             self._start_again()
+        elif self._order.begun:
+            self._order.find_end()
         self._sources.write(given(state["generators"]))
         return Handing(self._count, self._take)
 

@@ -5,9 +5,29 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 
 SCALARS = (int, float, bool, str)
+# The process's generators give these a seed or an order at the first index, and nothing after it.
+DRAW_AT_FIRST = (
+    BatchSampler,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+    list,
+    range,
+    tuple,
+)
 Held = dict[str, Any]
 
 
@@ -23,6 +43,7 @@ class Samplers:
             loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
         )
         self._chain = dict(_chain(self.index))
+        self.draw_at_first = all(type(one) in DRAW_AT_FIRST for one in self._chain.values())
         self._first = {name: _sequences(one) for name, one in self._chain.items()}
 
     def read(self) -> Held:

@@ -11,7 +11,7 @@ from gradkeeper.engine.data.shape import length_of, shape_of
 class StatedFeed:
     def __init__(self, loader: Iterable[Any]) -> None:
         self._loader: Any = loader
-        self._count = Count()
+        self._count = Count(ended=True)
         self._source: Iterator[Any] = iter(())
 
     @property

@@ -128,9 +128,11 @@ class Keeper:
         try:
             yield
         except GeneratorExit:
-            # By `break`, or by an exception in its body.
+            # By `break`, or by an exception in its body. That one is not saved after: its window
+            # was discarded, and from the save before it the run goes on with nothing lost.
             itinerary.end(whole=False, fault=self._desk.faulted)
-            self._settle()
+            if not self._desk.faulted:
+                self._settle()
             raise
         except BaseException:
             itinerary.end(whole=False, fault=True)

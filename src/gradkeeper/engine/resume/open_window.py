@@ -82,7 +82,11 @@ def _gradient(kept: Any) -> Tensor:
     if isinstance(kept, Tensor):
         return kept
     return torch.sparse_coo_tensor(
-        kept["indices"], kept["values"], kept["shape"], is_coalesced=kept["coalesced"]
+        kept["indices"],
+        kept["values"],
+        kept["shape"],
+        is_coalesced=kept["coalesced"],
+        check_invariants=False,  # said, because torch warns where it is not
     )
 
 
