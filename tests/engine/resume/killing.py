@@ -20,6 +20,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,7 @@ def life(
     child = os.fork()
     if child == 0:
         os.close(reader)
+        os.setpgrp()
         live(program, folder, options, doom, out)
     os.close(out)
     if after is not None:
@@ -102,7 +104,9 @@ def life(
         number = signal.SIGTERM if options.get("gently") else signal.SIGKILL
         os.kill(child, number)
     _, status = os.waitpid(child, 0)
-    # Workers of a killed parent hold the pipe until they notice; what was written is there.
+    # A worker whose parent is killed while it starts never notices (torch 2.13): not left behind.
+    with suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
     os.set_blocking(reader, False)
     try:
         digest = os.read(reader, 1000).decode()
