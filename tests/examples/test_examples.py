@@ -34,6 +34,14 @@ def test_the_transformer_learns_to_read() -> None:
     assert losses[-1] < losses[0] - 1
 
 
+def test_the_transformer_reads_on_where_it_was_stopped(tmp_path: Path) -> None:
+    characters.main(epochs=1, folder=str(tmp_path))
+
+    losses = characters.main(epochs=1, folder=str(tmp_path))
+
+    assert losses == characters.main(epochs=1)
+
+
 def test_the_generator_finds_the_ring() -> None:
     radius = gan.main()
 
