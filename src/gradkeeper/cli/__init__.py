@@ -8,10 +8,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from gradkeeper.cli import check, checkpoint, demo, explain, replay, rules, run
+from gradkeeper.cli import check, checkpoint, demo, explain, prove_resume, replay, rules, run
 from gradkeeper.cli.errors import CliError
 
-COMMANDS = (check, run, explain, rules, replay, checkpoint, demo)
+COMMANDS = (check, run, explain, rules, replay, checkpoint, prove_resume, demo)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
