@@ -15,6 +15,7 @@ from gradkeeper.engine.desk import Desk
 from gradkeeper.engine.errors import ClosedWindowError, NestedWindowError, WindowError
 from gradkeeper.engine.owner import Owner
 from gradkeeper.engine.pending import Pending, Reduction
+from gradkeeper.engine.resume.open_window import OpenWindow, kept_gradients
 from gradkeeper.engine.settling import Outcome, settle, zero
 from gradkeeper.engine.stream import END, Stream
 from gradkeeper.engine.weights import Weight
@@ -26,8 +27,15 @@ Closure = Callable[[], object]
 
 class Window:
     def __init__(
-        self, owner: Owner, desk: Desk, *, stream: Stream | None = None, size: int = 0
+        self,
+        owner: Owner,
+        desk: Desk,
+        *,
+        stream: Stream | None = None,
+        size: int = 0,
+        again: OpenWindow | None = None,
     ) -> None:
+        """`again`: it was open when a checkpoint was saved, and goes on from there."""
         self.state: State = "new"
         self.size = size
         """How many micro-batches it may read."""
@@ -37,6 +45,15 @@ class Window:
         self._desk = desk
         self._stream = stream
         self._pending = Pending()
+        self._again = again
+        self._opening = 0
+        """Backward calls before its first micro-batch."""
+        self._passed = 0
+        """How many of those were made before the save, and are not made again."""
+        if again is not None:
+            self.read = again.read
+            self._pending = again.pending
+            self._opening = self._passed = again.opening
         self._outcome = Outcome(False)
         self._block: AbstractContextManager[object] = nullcontext()
         self._crediting = Crediting(owner)
@@ -92,11 +109,19 @@ class Window:
                 "because gradients of both would lie in the same place"
             )
         self._owner.open(self._desk.journal.here())
+        if self._again is not None:
+            self._go_on(self._again)
         self._desk.open = self
+        self._desk.faulted = False
         self.state = "open"
         self._block = self._owner.precision.block(self._owner.device)
         self._block.__enter__()
         return self
+
+    def _go_on(self, again: OpenWindow) -> None:
+        again.restore_gradients(self._owner)
+        self._again = None
+        self._desk.journal.write(ev.Restore, accounts=self._owner.accounts, gradients=True)
 
     def __exit__(
         self,
@@ -108,6 +133,7 @@ class Window:
         self._desk.journal.here()
         try:
             if error is not None:
+                self._desk.faulted = True
                 self._discard(error)
             elif self._closure is not None:
                 self._settle_by_closure(self._closure)
@@ -153,6 +179,18 @@ class Window:
         self._closure = None
         self._kept.clear()
 
+    # What is kept of it in mid-window
+
+    @property
+    def resumable(self) -> bool:
+        """Whether another process could go on with it now."""
+        return self._stream is not None and self._closure is None
+
+    def kept(self) -> OpenWindow:
+        return OpenWindow(
+            self.size, self.read, self._opening, self._pending, kept_gradients(self._owner)
+        )
+
     # Its micro-batches
 
     def __iter__(self) -> Iterator[Any]:
@@ -169,6 +207,9 @@ class Window:
         yield from self._kept
         while self.read < self.size:
             self._must_be_open("read")
+            if self._desk.asked and self._closure is None and stream.between:
+                self._desk.boundary()
+            self._passed = 0
             batch = stream.read()
             if batch is END:
                 return
@@ -205,6 +246,11 @@ class Window:
         self._desk.journal.here()
         if self._closure is not None and not self._evaluating:
             raise WindowError("this window has a closure: its backward calls belong inside it")
+        if self._passed:
+            self._passed -= 1
+            return
+        if not self.read:
+            self._opening += 1
         pending = self._pending
         factor = pending.weigh(loss, weight, reduction, counts=counts)
         if not self._desk.told_of_coupling:
