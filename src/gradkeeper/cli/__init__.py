@@ -13,7 +13,16 @@ from typing import Any
 
 from gradkeeper.cli.errors import CliError
 
-COMMANDS = ("check", "run", "explain", "rules", "replay", "checkpoint", "demo")
+COMMANDS = (
+    "check",
+    "run",
+    "explain",
+    "rules",
+    "replay",
+    "checkpoint",
+    "prove-resume",
+    "demo",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
