@@ -6,6 +6,7 @@ crediting  one backward               weights   how much each loss weighs
 pending    what an open one knows     clipping  the last touch before the step
 owner      who spends                 stream    the loader, and how far it has been read
 precision  fp32, bf16, fp16           errors    what is refused
+ranks      who else trains this model
 """
 
 from gradkeeper.engine.engine import Engine
@@ -17,6 +18,7 @@ from gradkeeper.engine.errors import (
     LossError,
     NestedWindowError,
     NonFiniteError,
+    RankError,
     ScaleCollapseError,
     SetupError,
     UnknownOwnerError,
@@ -35,6 +37,7 @@ __all__ = [
     "LossError",
     "NestedWindowError",
     "NonFiniteError",
+    "RankError",
     "ScaleCollapseError",
     "SetupError",
     "UnknownOwnerError",

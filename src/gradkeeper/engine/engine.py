@@ -14,7 +14,7 @@ from gradkeeper.engine.log import Log, no_log, values_of
 from gradkeeper.engine.moving import mover
 from gradkeeper.engine.owner import Owner
 from gradkeeper.engine.progress import progress_for, windows_in
-from gradkeeper.engine.ranks import ranks
+from gradkeeper.engine.ranks import EvenStream, Sync, ranks_of
 from gradkeeper.engine.setup import PrecisionName, open_books, owners_of
 from gradkeeper.engine.stream import END, Stream
 from gradkeeper.engine.window import Window
@@ -26,8 +26,9 @@ class Engine:
 
     With several owners, models and optimizers are dicts by name; scheduler, clip_norm and
     clip_value may be. `to` moves batches to a device. `log` is called with the step and a dict of
-    numbers after each window. `tape` is where the engine writes down what it did; left out, the
-    latest events are kept in memory.
+    numbers after each window. On several ranks, `sync` says on which micro-batches of a window
+    gradients are exchanged: "last" (default for DDP) or "every" (default for FSDP2). `tape` is
+    where the engine writes down what it did; left out, the latest events are kept in memory.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Engine:
         clip_value: float | Mapping[str, float] | None = None,
         precision: PrecisionName = "fp32",
         on_nonfinite: Literal["raise", "skip"] = "raise",
+        sync: Sync | None = None,
         to: str | torch.device | None = None,
         progress: bool = True,
         log: Log | None = None,
@@ -49,15 +51,18 @@ class Engine:
             raise SetupError(f"on_nonfinite is 'raise' or 'skip', not {on_nonfinite!r}")
         self._owners = owners_of(model, optimizer, scheduler, clip_norm, clip_value, precision)
         self._move = mover(to)
-        self._progress = progress_for(wanted=progress)
         self._logs = log is not None
         self._log = log or no_log
         self._journal = Journal(tape)
+        ranks = ranks_of(self._owners.values(), sync, self._journal)
+        self._journal.rank = ranks.rank
+        self._progress = progress_for(wanted=progress and ranks.first)
         self._desk = Desk(
             journal=self._journal,
-            ranks=ranks(),
+            ranks=ranks,
             raise_nonfinite=on_nonfinite == "raise",
             closed=self._tell,
+            told_of_coupling=not ranks.first,
         )
         open_books(self._owners.values(), self._journal)
 
@@ -100,19 +105,24 @@ class Engine:
     def _groups(self, loader: Iterable[Any], size: int, epochs: int) -> Iterator[list[Any]]:
         for stream in self._epochs(loader, size, epochs):
             while stream.more():
-                group = _group(stream, size)
+                group = self._desk.ranks.group(_group(stream, size))
                 if group:
                     yield group
                     self._progress.advance()
 
-    def _epochs(self, loader: Iterable[Any], size: int, epochs: int) -> Iterator[Stream]:
+    def _epochs(
+        self, loader: Iterable[Any], size: int, epochs: int
+    ) -> Iterator[Stream | EvenStream]:
         """The same stream, once for each epoch."""
-        stream = Stream(loader, self._move, self._journal)
+        stream = self._desk.ranks.even(Stream(loader, self._move, self._journal))
         try:
             for epoch in range(epochs):
                 self._progress.begin(epoch, epochs, windows_in(stream.length, size))
                 stream.begin_epoch()
                 yield stream
+        except BaseException:
+            self._desk.ranks.left()
+            raise
         finally:
             self._progress.end()
 
@@ -143,7 +153,7 @@ def _check_counts(**counts: int) -> None:
             raise SetupError(f"{name} is a whole number from 1 on, not {number!r}")
 
 
-def _group(stream: Stream, size: int) -> list[Any]:
+def _group(stream: Stream | EvenStream, size: int) -> list[Any]:
     group: list[Any] = []
     while len(group) < size:
         batch = stream.read()

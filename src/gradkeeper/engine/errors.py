@@ -11,7 +11,8 @@ EngineError
 ├── WeightError           a weight that is negative, not finite or not a number
 ├── LoaderError           a loader that cannot be read again
 ├── NonFiniteError        NaN or inf in the gradients, with on_nonfinite="raise"
-└── ScaleCollapseError    the loss scale was halved again and again, and nothing helps
+├── ScaleCollapseError    the loss scale was halved again and again, and nothing helps
+└── RankError             another rank failed, left its loop or fell silent
 
 EngineWarning             what goes on, but should be known
 """
@@ -62,6 +63,10 @@ class NonFiniteError(EngineError, ArithmeticError):
 
 
 class ScaleCollapseError(EngineError, ArithmeticError):
+    pass
+
+
+class RankError(EngineError):
     pass
 
 

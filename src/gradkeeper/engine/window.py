@@ -15,6 +15,7 @@ from gradkeeper.engine.desk import Desk
 from gradkeeper.engine.errors import ClosedWindowError, NestedWindowError, WindowError
 from gradkeeper.engine.owner import Owner
 from gradkeeper.engine.pending import Pending, Reduction
+from gradkeeper.engine.ranks import EvenStream
 from gradkeeper.engine.settling import Outcome, settle, zero
 from gradkeeper.engine.stream import END, Stream
 from gradkeeper.engine.weights import Weight
@@ -26,7 +27,7 @@ Closure = Callable[[], object]
 
 class Window:
     def __init__(
-        self, owner: Owner, desk: Desk, *, stream: Stream | None = None, size: int = 0
+        self, owner: Owner, desk: Desk, *, stream: Stream | EvenStream | None = None, size: int = 0
     ) -> None:
         self.state: State = "new"
         self.size = size
@@ -91,7 +92,9 @@ class Window:
                 f"a window of {self._desk.open.owner!r} is still open: windows do not nest, "
                 "because gradients of both would lie in the same place"
             )
+        self._desk.ranks.forget()
         self._owner.open(self._desk.journal.here())
+        self._desk.ranks.open(self, self._stream)
         self._desk.open = self
         self.state = "open"
         self._block = self._owner.precision.block(self._owner.device)
@@ -103,12 +106,13 @@ class Window:
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:
+    ) -> bool | None:
         self._block.__exit__(kind, error, trace)
         self._desk.journal.here()
+        theirs = False
         try:
             if error is not None:
-                self._discard(error)
+                theirs = self._discard(error)
             elif self._closure is not None:
                 self._settle_by_closure(self._closure)
             else:
@@ -118,8 +122,9 @@ class Window:
             raise
         finally:
             self._end()
-        if error is None:
+        if error is None or theirs:
             self._desk.closed(self)
+        return theirs
 
     def _settle(self) -> None:
         if self._pending.credits and isinstance(self._owner.optimizer, LBFGS):
@@ -140,13 +145,20 @@ class Window:
         self._evaluating = True
         self._outcome, self._pending = settle_by_closure(self._owner, self._desk, evaluate)
 
-    def _discard(self, error: BaseException | None) -> None:
-        if error is not None:
+    def _discard(self, error: BaseException | None) -> bool:
+        """True if the error was another rank's, and is dealt with."""
+        try:
+            if error is None:
+                return False
             self._desk.journal.write(ev.Fault, accounts=self._owner.accounts)
-            self._outcome = Outcome(False, f"{type(error).__name__} left the block")
-        zero(self._owner, self._desk, waived=True)
+            theirs = self._desk.ranks.failed(error)
+            self._outcome = Outcome(False, theirs or f"{type(error).__name__} left the block")
+            return theirs is not None
+        finally:
+            zero(self._owner, self._desk, waived=True)
 
     def _end(self) -> None:
+        self._desk.ranks.close()
         self.state = "closed"
         self._step = self._owner.steps
         self._desk.open = None
@@ -165,7 +177,7 @@ class Window:
             )
         return self._micro_batches(self._stream)
 
-    def _micro_batches(self, stream: Stream) -> Iterator[Any]:
+    def _micro_batches(self, stream: Stream | EvenStream) -> Iterator[Any]:
         yield from self._kept
         while self.read < self.size:
             self._must_be_open("read")
@@ -187,6 +199,7 @@ class Window:
             raise WindowError("closures cannot be used in fp16: use bf16 or fp32")
         if self._closure is not None or self._pending.counted:
             raise WindowError("a window has one closure, and then all backward calls are inside it")
+        self._desk.ranks.by_closure()
         self._closure = function
         return function
 
@@ -205,12 +218,14 @@ class Window:
         self._desk.journal.here()
         if self._closure is not None and not self._evaluating:
             raise WindowError("this window has a closure: its backward calls belong inside it")
-        pending = self._pending
+        pending, ranks = self._pending, self._desk.ranks
+        weight = ranks.weighed(pending, weight, counts=counts)
         factor = pending.weigh(loss, weight, reduction, counts=counts)
         if not self._desk.told_of_coupling:
             self._look_for_coupling()
         if isinstance(factor, float) and not factor:
             # Not multiplied by 0: where a derivative is inf, as that of sqrt(0), 0 times it is NaN.
+            ranks.credit_nothing(self._crediting, loss, retain_graph=retain_graph)
             return
         try:
             first = pending.credits == 0
@@ -218,12 +233,13 @@ class Window:
         except BaseException as error:
             pending.torn = f"{type(error).__name__}: {error}"
             self._desk.journal.write(ev.Fault, accounts=self._owner.accounts, torn=True)
+            ranks.torn(error)
             raise
         pending.credits += 1
         pending.add_loss(loss, factor)
-        self._note(weight, reduction)
+        self._note(weight, reduction, ranks.credited())
 
-    def _note(self, weight: Weight | None, reduction: Reduction) -> None:
+    def _note(self, weight: Weight | None, reduction: Reduction, synced: bool | None) -> None:
         owner = self._owner
         if owner.precision.scaler:
             self._desk.journal.write(ev.Scale, scaler=owner.precision.scaler)
@@ -234,6 +250,7 @@ class Window:
             items=weight if isinstance(weight, int) else None,
             scaler=owner.precision.scaler,
             autocast=owner.precision.autocast,
+            synced=synced,
             within=owner.name if self._evaluating else None,
         )
 
