@@ -66,9 +66,7 @@ def free_port() -> int:
 def _serve(pipe: Connection, rank: int, size: int, port: int, timeout: float) -> None:
     torch.set_num_threads(1)
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    dist.init_process_group(
-        "gloo", rank=rank, world_size=size, timeout=timedelta(seconds=timeout)
-    )
+    dist.init_process_group("gloo", rank=rank, world_size=size, timeout=timedelta(seconds=timeout))
     while True:
         function, number, arguments = pipe.recv()
         try:

@@ -12,9 +12,6 @@ from torch.nn.parallel import DistributedDataParallel
 from gradkeeper.engine import Window
 from tests.engine.problems import Pair, classifier, parts_of, plain_sgd, rows
 
-Pieces = Sequence[Sequence[int]]
-"""For each window, how many rows each micro-batch of a rank holds."""
-
 KINDS = ("ddp", "fsdp")
 
 

@@ -42,9 +42,7 @@ def trained_by(rank: int, kind: str, sizes: list[list[int]], size: int, sync: st
 @pytest.mark.parametrize("sync", SYNCS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [1, 3, 4])
-def test_uneven_ranks_are_one_big_batch(
-    two_ranks: Pool, kind: str, size: int, sync: str
-) -> None:
+def test_uneven_ranks_are_one_big_batch(two_ranks: Pool, kind: str, size: int, sync: str) -> None:
     expected = big_batches(UNEVEN, size, epochs=2)
 
     found = two_ranks.run(trained_by, kind, UNEVEN, size, sync)

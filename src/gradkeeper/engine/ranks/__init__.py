@@ -8,7 +8,7 @@ exchange   gradients averaged at close     verdict   what follows from a rank's 
 news       a note for those who wait       setup     which of it applies
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from gradkeeper.engine.ranks.alone import Alone
 from gradkeeper.engine.ranks.even import EvenStream
@@ -17,6 +17,6 @@ from gradkeeper.engine.ranks.setup import Sync, ranks_of
 if TYPE_CHECKING:
     from gradkeeper.engine.ranks.together import Together
 
-    Ranks = Alone | Together
+    Ranks: TypeAlias = Alone | Together
 
 __all__ = ["Alone", "EvenStream", "Sync", "ranks_of"]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gradkeeper.engine.crediting import Crediting
     from gradkeeper.engine.owner import Owner
     from gradkeeper.engine.pending import Pending
+    from gradkeeper.engine.ranks.even import EvenStream
     from gradkeeper.engine.stream import Stream
     from gradkeeper.engine.window import Window
 
@@ -38,7 +39,7 @@ class Alone:
     def left(self) -> None:
         """The loop was left before its end."""
 
-    def open(self, window: "Window", stream: "Stream | None") -> None:
+    def open(self, window: "Window", stream: "Stream | EvenStream | None") -> None:
         return
 
     def close(self) -> None:

@@ -18,22 +18,25 @@ class News:
         # Private, and the only way to the store that init_process_group made.
         store: Any = dist.distributed_c10d._get_default_store()
         self.timeout: timedelta = store.timeout
-        self._store: Any = dist.PrefixStore("gradkeeper", store)
+        self._store: Any = dist.distributed_c10d.PrefixStore("gradkeeper", store)
         self._rank = dist.get_rank()
         self._size = dist.get_world_size()
-        self._told = False
+        self._told_in: int | None = None
 
-    def tell(self, what: str) -> None:
-        self._told = True
+    def tell(self, what: str, window: int) -> None:
+        """The first note of a window stays: what comes after follows from it."""
+        if self._told_in == window:
+            return
+        self._told_in = window
         try:
             self._store.set(str(self._rank), what)
         except RuntimeError:  # the store went with rank 0; there is nobody to tell
             return
 
-    def take_back(self) -> None:
-        """What was told is over: this rank goes on."""
-        if self._told:
-            self._told = False
+    def take_back(self, window: int) -> None:
+        """All ranks met in this window: what was told in an earlier one, they have read."""
+        if self._told_in is not None and self._told_in < window:
+            self._told_in = None
             self._store.delete_key(str(self._rank))
 
     def of(self, rank: int) -> str | None:

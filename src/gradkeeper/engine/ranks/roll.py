@@ -36,7 +36,6 @@ class Roll:
 
     def open_window(self) -> None:
         self.must_be_whole()
-        self.news.take_back()
         self._asked = False
         self._window += 1
 
@@ -62,6 +61,7 @@ class Roll:
             dist.all_gather(self._heard, mine, group=self._group)
         except RuntimeError as error:
             raise self.lost(error) from error
+        self.news.take_back(self._window)
         return [word_of(one.tolist()) for one in self._heard]
 
     # The unit of weights
@@ -85,6 +85,11 @@ class Roll:
         self.agreed = next((weight for weight in weights if weight), 0.0)
 
     # When it fails
+
+    def tell(self, what: str) -> None:
+        """For the others to read, if they wait for this rank in vain or ask why it failed."""
+        site = self._journal.site
+        self.news.tell(f"{what} ({site.file}:{site.line})", self._window)
 
     def lost(self, error: BaseException) -> RankError:
         """A collective failed: no further one can be trusted to meet its like."""

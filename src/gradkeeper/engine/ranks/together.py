@@ -80,15 +80,12 @@ class Together:
             self._group_again = None
 
     def left(self) -> None:
-        self._tell("left its loop")
-
-    def _tell(self, what: str) -> None:
-        site = self._journal.site
-        self.roll.news.tell(f"{what} ({site.file}:{site.line})")
+        self.roll.tell("left its loop")
 
     # A window
 
-    def open(self, window: "Window", stream: EvenStream | None) -> None:
+    def open(self, window: "Window", stream: "Stream | EvenStream | None") -> None:
+        assert stream is None or isinstance(stream, EvenStream), "made by even()"
         self.roll.open_window()
         self.window, self._stream = window, stream
         most = None if stream is None else stream.most
@@ -183,7 +180,7 @@ class Together:
     def measured(self, owner: "Owner", pending: "Pending") -> Norm:
         if self._sync.stuck and pending.torn is not None:
             self.roll.stop_for(f"a backward failed while the ranks exchanged: {pending.torn}")
-            self._tell(f"failed in a backward: {pending.torn}")
+            self.roll.tell(f"failed in a backward: {pending.torn}")
             self.roll.must_be_whole()
         self._finish()
         handed = 0 if self._stream is None else self._read
@@ -209,7 +206,7 @@ class Together:
             return None
         self.roll.raise_if_lost(error)
         if not interrupted:
-            self._tell(f"raised {type(error).__name__}: {error}")
+            self.roll.tell(f"raised {type(error).__name__}: {error}")
             if self._sync.stuck:
                 self.roll.stop_for(f"{type(error).__name__} while the others were computing")
                 return None
