@@ -263,8 +263,8 @@ def test_an_overflow_on_one_rank_is_skipped_by_all(two_ranks: Pool) -> None:
 def refused(rank: int, what: str) -> str:
     try:
         if what == "bare":
-            model = classifier()
-            Engine(model, plain_sgd(model.parameters()))
+            bare = classifier()
+            Engine(bare, plain_sgd(bare.parameters()))
         if what == "owners":
             models = {name: wrapped("fsdp") for name in "ab"}
             Engine(models, {name: plain_sgd(m.parameters()) for name, m in models.items()})
