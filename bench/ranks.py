@@ -72,7 +72,8 @@ def by_engine(model: nn.Module, x: Tensor) -> Callable[[], None]:
 
 def pending_bytes(sync: str) -> int:
     """Gradient memory that a rank holds between two micro-batches of a window."""
-    model = fully_shard(model_of())
+    model = model_of()
+    fully_shard(model)
     engine = Engine(model, SGD(model.parameters(), lr=0.01), sync=sync)  # type: ignore[arg-type]
     held = 0
     for window in engine.windows([torch.randn(8, WIDTH)] * 2, size=2):
@@ -118,7 +119,7 @@ def main() -> None:
         with socket.socket() as one:
             one.bind(("127.0.0.1", 0))
             port = one.getsockname()[1]
-        mp.spawn(rank, (size, options.rounds, port), size)  # type: ignore[attr-defined]
+        mp.spawn(rank, (size, options.rounds, port), size)  # type: ignore[attr-defined,no-untyped-call]
 
 
 if __name__ == "__main__":

@@ -30,7 +30,8 @@ def wrapped(model: Reader, *, sharded: bool) -> nn.Module:
         return DistributedDataParallel(model)
     for layer in model.layers.layers:
         fully_shard(layer)
-    return fully_shard(model)
+    fully_shard(model)
+    return model
 
 
 def main(*, sharded: bool, epochs: int = 4) -> list[float]:

@@ -33,7 +33,11 @@ class Exchanges:
         assert isinstance(model, DistributedDataParallel)
         model.register_comm_hook(None, self.hook)
 
-    def hook(self, state: Any, bucket: Any) -> torch.futures.Future[Tensor]:
+    def hook(
+        self,
+        state: Any,
+        bucket: dist.GradBucket,  # type: ignore[name-defined]
+    ) -> torch.futures.Future[Tensor]:
         self.count += 1
         return allreduce_hook(dist.group.WORLD, bucket)  # type: ignore[arg-type]
 
