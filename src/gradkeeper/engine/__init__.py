@@ -8,6 +8,7 @@ owner      who spends                 stream    the loader, and how far it has b
 precision  fp32, bf16, fp16           errors    what is refused
 loop       one call of windows()      data      the place in a loader
 resume     saved, and gone on with    preemption  SIGTERM and SIGUSR1
+ranks      who else trains this model
 """
 
 from gradkeeper.engine.engine import Engine
@@ -20,6 +21,7 @@ from gradkeeper.engine.errors import (
     NestedWindowError,
     NonFiniteError,
     OtherRunError,
+    RankError,
     ResumeError,
     ScaleCollapseError,
     SetupError,
@@ -40,6 +42,7 @@ __all__ = [
     "NestedWindowError",
     "NonFiniteError",
     "OtherRunError",
+    "RankError",
     "ResumeError",
     "ScaleCollapseError",
     "SetupError",

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gradkeeper.engine.journal import Journal
-from gradkeeper.engine.ranks import Alone
 
 if TYPE_CHECKING:
+    from gradkeeper.engine.ranks import Ranks
     from gradkeeper.engine.window import Window
 
 
@@ -18,7 +18,7 @@ def _nothing() -> None:
 @dataclass(slots=True, eq=False)
 class Desk:
     journal: Journal
-    ranks: Alone
+    ranks: "Ranks"
     raise_nonfinite: bool
     closed: "Callable[[Window], None]"
     """Told of each window that was closed without an exception."""

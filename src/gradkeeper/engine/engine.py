@@ -17,7 +17,7 @@ from gradkeeper.engine.loop import Kind, Loop
 from gradkeeper.engine.moving import mover
 from gradkeeper.engine.owner import Owner
 from gradkeeper.engine.progress import progress_for, windows_in
-from gradkeeper.engine.ranks import ranks
+from gradkeeper.engine.ranks import EvenStream, Sync, ranks_of
 from gradkeeper.engine.resume.folder import folder_of
 from gradkeeper.engine.resume.keeper import Keeper
 from gradkeeper.engine.resume.loaders import Loaders
@@ -35,8 +35,9 @@ class Engine:
 
     With several owners, models and optimizers are dicts by name; scheduler, clip_norm and
     clip_value may be. `to` moves batches to a device. `log` is called with the step and a dict of
-    numbers after each window. `tape` is where the engine writes down what it did; left out, the
-    latest events are kept in memory.
+    numbers after each window. On several ranks, `sync` says on which micro-batches of a window
+    gradients are exchanged: "last" (default for DDP) or "every" (default for FSDP2). `tape` is
+    where the engine writes down what it did; left out, the latest events are kept in memory.
 
     `checkpoint` is a folder or an fsspec URL to save to and to resume from: every `save_every`
     steps, when save() asks for it, and on SIGTERM and SIGUSR1. The newest `keep` are kept, and
@@ -54,6 +55,7 @@ class Engine:
         clip_value: float | Mapping[str, float] | None = None,
         precision: PrecisionName = "fp32",
         on_nonfinite: Literal["raise", "skip"] = "raise",
+        sync: Sync | None = None,
         to: str | torch.device | None = None,
         progress: bool = True,
         log: Log | None = None,
@@ -69,19 +71,24 @@ class Engine:
             raise SetupError(f"on_nonfinite is 'raise' or 'skip', not {on_nonfinite!r}")
         self._owners = owners_of(model, optimizer, scheduler, clip_norm, clip_value, precision)
         self._move = mover(to)
-        self._progress = progress_for(wanted=progress)
         self._logs = log is not None
         self._log = log or no_log
         self._journal = Journal(tape)
+        ranks = ranks_of(self._owners.values(), sync, self._journal)
+        self._journal.rank = ranks.rank
+        self._progress = progress_for(wanted=progress and ranks.first)
         self._desk = Desk(
             journal=self._journal,
-            ranks=ranks(),
+            ranks=ranks,
             raise_nonfinite=on_nonfinite == "raise",
             closed=self._closed,
+            told_of_coupling=not ranks.first,
         )
         open_books(self._owners.values(), self._journal)
         self._run = Run(self._owners)
         self._loaders = Loaders(unstated=unstated)
+        if checkpoint is not None and ranks.rank is not None:
+            raise SetupError("checkpoints are for one process so far, and here are several ranks")
         folder = folder_of(checkpoint, keep=keep, keep_every=keep_every, overwrite=overwrite)
         self._keeper = Keeper(self._run, self._desk, self._loaders, folder, save_every)
 
@@ -125,7 +132,7 @@ class Engine:
         with self._keeper.reading(loop):
             for stream in self._epochs(loop):
                 while self._more(stream):
-                    group = _group(stream, loop.size)
+                    group = self._desk.ranks.group(_group(stream, loop.size))
                     if group:
                         yield group
                         self._advance(loop)
@@ -160,20 +167,23 @@ class Engine:
 
     def _loop(self, kind: Kind, loader: Iterable[Any], size: int, epochs: int) -> Loop:
         number, feed = self._loaders.of(loader)
-        stream = Stream(loader, feed, self._move, self._journal)
+        stream = self._desk.ranks.even(Stream(loader, feed, self._move, self._journal))
         return Loop(kind, size, epochs, stream, number)
 
-    def _epochs(self, loop: Loop) -> Iterator[Stream]:
+    def _epochs(self, loop: Loop) -> Iterator[Stream | EvenStream]:
         """The same stream, once for each epoch that is left."""
         try:
             for epoch in loop.epochs_left():
                 windows = windows_in(loop.stream.length, loop.size)
                 self._progress.begin(epoch, loop.epochs, windows, loop.handed)
                 yield loop.stream
+        except BaseException:
+            self._desk.ranks.left()
+            raise
         finally:
             self._progress.end()
 
-    def _more(self, stream: Stream) -> bool:
+    def _more(self, stream: Stream | EvenStream) -> bool:
         if self._desk.asked and stream.between:
             self._desk.boundary()
         return stream.more()
@@ -213,7 +223,7 @@ def _check_counts(**counts: int) -> None:
             raise SetupError(f"{name} is a whole number from 1 on, not {number!r}")
 
 
-def _group(stream: Stream, size: int) -> list[Any]:
+def _group(stream: Stream | EvenStream, size: int) -> list[Any]:
     group: list[Any] = []
     while len(group) < size:
         batch = stream.read()

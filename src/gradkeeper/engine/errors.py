@@ -14,7 +14,8 @@ EngineError
 ├── ResumeError           a checkpoint that another model, optimizer, window or loader wrote
 ├── OtherRunError         a folder that holds another run's checkpoints
 ├── NonFiniteError        NaN or inf in the gradients, with on_nonfinite="raise"
-└── ScaleCollapseError    the loss scale was halved again and again, and nothing helps
+├── ScaleCollapseError    the loss scale was halved again and again, and nothing helps
+└── RankError             another rank failed, left its loop or fell silent
 
 EngineWarning             what goes on, but should be known
 """
@@ -77,6 +78,10 @@ class NonFiniteError(EngineError, ArithmeticError):
 
 
 class ScaleCollapseError(EngineError, ArithmeticError):
+    pass
+
+
+class RankError(EngineError):
     pass
 
 

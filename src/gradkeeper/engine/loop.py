@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from gradkeeper.engine.ranks.even import EvenStream
 from gradkeeper.engine.resume.open_window import OpenWindow
 from gradkeeper.engine.stream import Stream
 
@@ -15,7 +16,7 @@ class Loop:
     kind: Kind
     size: int
     epochs: int
-    stream: Stream
+    stream: Stream | EvenStream
     loader: int
     """Which of the engine's loaders it reads, by the order of their first use."""
     handed: int = 0

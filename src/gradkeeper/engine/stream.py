@@ -65,6 +65,10 @@ class Stream:
         self._open_epoch(position, ended=ended)
         self._batches = self.feed.resume(state)
 
+    def pass_over(self, position: Position) -> None:
+        """Another process has read it to its end."""
+        self.position, self.ended = position, True
+
     def _open_epoch(self, position: Position, *, ended: bool) -> None:
         self.position = position
         self.ended = ended

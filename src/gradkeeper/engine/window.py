@@ -15,6 +15,7 @@ from gradkeeper.engine.desk import Desk
 from gradkeeper.engine.errors import ClosedWindowError, NestedWindowError, WindowError
 from gradkeeper.engine.owner import Owner
 from gradkeeper.engine.pending import Pending, Reduction
+from gradkeeper.engine.ranks import EvenStream
 from gradkeeper.engine.resume.open_window import OpenWindow, kept_gradients
 from gradkeeper.engine.settling import Outcome, settle, zero
 from gradkeeper.engine.stream import END, Stream
@@ -31,7 +32,7 @@ class Window:
         owner: Owner,
         desk: Desk,
         *,
-        stream: Stream | None = None,
+        stream: Stream | EvenStream | None = None,
         size: int = 0,
         again: OpenWindow | None = None,
     ) -> None:
@@ -108,9 +109,11 @@ class Window:
                 f"a window of {self._desk.open.owner!r} is still open: windows do not nest, "
                 "because gradients of both would lie in the same place"
             )
+        self._desk.ranks.forget()
         self._owner.open(self._desk.journal.here())
         if self._again is not None:
             self._go_on(self._again)
+        self._desk.ranks.open(self, self._stream)
         self._desk.open = self
         self._desk.faulted = False
         self.state = "open"
@@ -128,13 +131,14 @@ class Window:
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:
+    ) -> bool | None:
         self._block.__exit__(kind, error, trace)
         self._desk.journal.here()
+        theirs = False
         try:
             if error is not None:
                 self._desk.faulted = True
-                self._discard(error)
+                theirs = self._discard(error)
             elif self._closure is not None:
                 self._settle_by_closure(self._closure)
             else:
@@ -144,8 +148,9 @@ class Window:
             raise
         finally:
             self._end()
-        if error is None:
+        if error is None or theirs:
             self._desk.closed(self)
+        return theirs
 
     def _settle(self) -> None:
         if self._pending.credits and isinstance(self._owner.optimizer, LBFGS):
@@ -166,13 +171,20 @@ class Window:
         self._evaluating = True
         self._outcome, self._pending = settle_by_closure(self._owner, self._desk, evaluate)
 
-    def _discard(self, error: BaseException | None) -> None:
-        if error is not None:
+    def _discard(self, error: BaseException | None) -> bool:
+        """True if the error was another rank's, and is dealt with."""
+        try:
+            if error is None:
+                return False
             self._desk.journal.write(ev.Fault, accounts=self._owner.accounts)
-            self._outcome = Outcome(False, f"{type(error).__name__} left the block")
-        zero(self._owner, self._desk, waived=True)
+            theirs = self._desk.ranks.failed(error)
+            self._outcome = Outcome(False, theirs or f"{type(error).__name__} left the block")
+            return theirs is not None
+        finally:
+            zero(self._owner, self._desk, waived=True)
 
     def _end(self) -> None:
+        self._desk.ranks.close()
         self.state = "closed"
         self._step = self._owner.steps
         self._desk.open = None
@@ -203,7 +215,7 @@ class Window:
             )
         return self._micro_batches(self._stream)
 
-    def _micro_batches(self, stream: Stream) -> Iterator[Any]:
+    def _micro_batches(self, stream: Stream | EvenStream) -> Iterator[Any]:
         yield from self._kept
         while self.read < self.size:
             self._must_be_open("read")
@@ -228,6 +240,7 @@ class Window:
             raise WindowError("closures cannot be used in fp16: use bf16 or fp32")
         if self._closure is not None or self._pending.counted:
             raise WindowError("a window has one closure, and then all backward calls are inside it")
+        self._desk.ranks.by_closure()
         self._closure = function
         return function
 
@@ -251,12 +264,14 @@ class Window:
             return
         if not self.read:
             self._opening += 1
-        pending = self._pending
+        pending, ranks = self._pending, self._desk.ranks
+        weight = ranks.weighed(pending, weight, counts=counts)
         factor = pending.weigh(loss, weight, reduction, counts=counts)
         if not self._desk.told_of_coupling:
             self._look_for_coupling()
         if isinstance(factor, float) and not factor:
             # Not multiplied by 0: where a derivative is inf, as that of sqrt(0), 0 times it is NaN.
+            ranks.credit_nothing(self._crediting, loss, retain_graph=retain_graph)
             return
         try:
             first = pending.credits == 0
@@ -264,12 +279,13 @@ class Window:
         except BaseException as error:
             pending.torn = f"{type(error).__name__}: {error}"
             self._desk.journal.write(ev.Fault, accounts=self._owner.accounts, torn=True)
+            ranks.torn(error)
             raise
         pending.credits += 1
         pending.add_loss(loss, factor)
-        self._note(weight, reduction)
+        self._note(weight, reduction, ranks.credited())
 
-    def _note(self, weight: Weight | None, reduction: Reduction) -> None:
+    def _note(self, weight: Weight | None, reduction: Reduction, synced: bool | None) -> None:
         owner = self._owner
         if owner.precision.scaler:
             self._desk.journal.write(ev.Scale, scaler=owner.precision.scaler)
@@ -280,6 +296,7 @@ class Window:
             items=weight if isinstance(weight, int) else None,
             scaler=owner.precision.scaler,
             autocast=owner.precision.autocast,
+            synced=synced,
             within=owner.name if self._evaluating else None,
         )
 

@@ -89,8 +89,7 @@ class Returning:
             )
         else:
             loop.epochs = target.loop["epochs"]
-            loop.stream.ended = True
-            loop.stream.position = Position(target.loop["epoch"], target.loop["batch"])
+            loop.stream.pass_over(Position(target.loop["epoch"], target.loop["batch"]))
             self._itinerary.loop = loop
         if not target.saves:
             self._arrive(target)
