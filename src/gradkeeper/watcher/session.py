@@ -89,7 +89,7 @@ class Watch:
         return [one for one in self._found if one.severity is Severity.INFO]
 
     def __enter__(self) -> "Watch":
-        self._undoing.add(self._reads.remove, *tap(self._calls))
+        self._undoing.add(*tap(self._calls))
         self._reads.place()
         keeper = self._calls.keeper()
         if keeper is not None:
@@ -109,8 +109,12 @@ class Watch:
     ) -> None:
         self._undoing.undo()
         self._closing = error is not None
-        for keeper in self._keepers:
-            self._calls.tell(keeper.close)
+        try:
+            for keeper in self._keepers:
+                self._calls.tell(keeper.close)
+        finally:
+            # Last: a journal that ends in the middle of a pattern listens once more.
+            self._reads.remove()
 
     def _make_keeper(self) -> Keeper:
         journal = Journal(Auditor(ALL), self.tape, self._report, rank=_rank(), reads=self._reads)
