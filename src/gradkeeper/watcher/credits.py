@@ -35,18 +35,22 @@ Leaves = dict[int, tuple[weakref.ref[torch.Tensor], int]]
 class Line:
     """What is known of the backwards of one line."""
 
-    __slots__ = ("autocast", "count", "coupled", "leaf", "leaves")
+    __slots__ = ("autocast", "count", "coupled", "due_at", "leaf", "leaves")
 
     def __init__(self) -> None:
         self.count = 0
+        self.due_at = 1
         self.coupled = False
         self.autocast: str | None = None
         self.leaf = False
         self.leaves: Leaves = {}
 
     def due(self) -> bool:
-        self.count += 1
-        return self.count <= ALWAYS_WALKED or self.count & (self.count - 1) == 0
+        """Whether a walk is due now; if so, when the next one will be."""
+        if self.count < self.due_at:
+            return False
+        self.due_at += 1 if self.due_at < ALWAYS_WALKED + 1 else self.due_at
+        return True
 
 
 class Crediting:
@@ -54,7 +58,8 @@ class Crediting:
         self._keeper = keeper
         self._lines: dict[Site, Line] = {}
         self.depth = 0
-        self.silent = 0
+        self.silent = False
+        """The next call of torch.autograd.backward comes from a `Tensor.backward` already told."""
         self._site: Site | None = None
         self._facts = losses.UNKNOWN
         self._items: tuple[int, int] | None = None
@@ -68,22 +73,26 @@ class Crediting:
         if self.depth > 1:
             self._walk(tensors)
             return
-        keeper = self._keeper
-        keeper.owners.settle()
+        owners = self._keeper.owners
+        if owners.newcomers or owners.gone:
+            owners.settle()
         self._facts = losses.facts_of(tensors[0], gradient) if len(tensors) == 1 else losses.UNKNOWN
         self._items = self._loss = None
-        site = keeper.routine.backward(self._facts)
+        site = self._keeper.routine.backward(self._facts)
         self._as_ever = site is not None
         if site is None:
             self._begins(tensors)
             return
         self._site = site
-        if self._lines[site].due():
+        line = self._lines[site]
+        line.count += 1
+        if line.count >= line.due_at and line.due():
             self._as_ever = False
             self._walk(tensors)
 
     def _begins(self, tensors: list[torch.Tensor]) -> None:
         keeper, start = self._keeper, self._keeper.routine.start()
+        keeper.owners.sweep()
         site = self._site = keeper.arrive()
         if not keeper.journal.steady:
             # Only close looks ask for it; in a steady loop the gradients themselves will do.
@@ -92,11 +101,12 @@ class Crediting:
         line = self._lines.get(site)
         if line is None:
             line = self._lines[site] = Line()
+        line.count += 1
         if line.due() or (line.leaf and not keeper.journal.steady):
             self._walk(tensors)
         everyone = keeper.cohorts.everyone()
         keeper.hands.notice(everyone, site, crediting=True)
-        keeper.routine.learn(start, self._facts[:3], everyone)
+        keeper.routine.learn(start, self._facts.comparable(), everyone)
 
     def ends(self) -> None:
         self.depth -= 1
