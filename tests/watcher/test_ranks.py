@@ -77,6 +77,17 @@ for i, x in enumerate(torch.randn(40, 8, 4)):
         optimizer.zero_grad()
 """
 
+FSDP_NARROW_WINDOWS = FSDP_WINDOWS.replace(
+    "fully_shard(model)",
+    "from torch.distributed.fsdp import MixedPrecisionPolicy\n"
+    "fully_shard(model, mp_policy=MixedPrecisionPolicy(\n"
+    "    param_dtype=torch.float16, reduce_dtype=torch.float32))",
+)
+
+FSDP_UNSYNCED = FSDP_WINDOWS.replace("gradient_sync(last)", "gradient_sync(False)")
+FSDP_FIRST_SYNCED = FSDP_WINDOWS.replace("gradient_sync(last)", "gradient_sync(not last)")
+FSDP_NOT_DIVIDED = FSDP_WINDOWS.replace(" / 2).backward", ").backward")
+
 UNSYNCED = DDP_WINDOWS.replace("last else model", "False else model")
 NEVER_ZEROED = DDP.replace("    optimizer.zero_grad()\n", "")
 FSDP_NEVER_ZEROED = FSDP.replace("    optimizer.zero_grad()\n", "")
@@ -93,11 +104,17 @@ def torchrun(folder: Path, code: str) -> list[dict[str, Any]]:
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
     assert job.returncode == 0, job.stderr[-3000:]
     assert "stops watching" not in job.stderr
     found: list[dict[str, Any]] = json.loads((folder / "found.json").read_text())["findings"]
     return found
+
+
+def line_of(found: dict[str, Any], folder: Path) -> str:
+    lines = (folder / str(found["path"])).read_text().splitlines()
+    return lines[int(found["line"]) - 1].strip()
 
 
 @pytest.mark.parametrize(
@@ -107,6 +124,7 @@ def torchrun(folder: Path, code: str) -> list[dict[str, Any]]:
         pytest.param(DDP_WINDOWS, id="ddp with no_sync"),
         pytest.param(FSDP, id="fsdp2"),
         pytest.param(FSDP_WINDOWS, id="fsdp2 with windows"),
+        pytest.param(FSDP_NARROW_WINDOWS, id="fsdp2 with windows in float16"),
     ],
 )
 def test_a_correct_training_of_two_ranks_is_silent(code: str, tmp_path: Path) -> None:
@@ -117,6 +135,20 @@ def test_a_window_closed_inside_no_sync_is_reported(tmp_path: Path) -> None:
     found = torchrun(tmp_path, UNSYNCED)
 
     assert [one["rule"] for one in found] == ["GK501"]
+
+
+@pytest.mark.parametrize("code", [FSDP_UNSYNCED, FSDP_FIRST_SYNCED], ids=["never", "too early"])
+def test_a_step_on_shards_that_were_not_exchanged_is_reported(code: str, tmp_path: Path) -> None:
+    found = torchrun(tmp_path, code)
+
+    assert [(one["rule"], one["rank"]) for one in found] == [("GK501", None)]
+    assert line_of(found[0], tmp_path) == "optimizer.step()"
+
+
+def test_backwards_that_wait_unsharded_count_in_their_window(tmp_path: Path) -> None:
+    found = torchrun(tmp_path, FSDP_NOT_DIVIDED)
+
+    assert [one["rule"] for one in found] == ["GK201"]
 
 
 @pytest.mark.parametrize("code", [NEVER_ZEROED, FSDP_NEVER_ZEROED], ids=["ddp", "fsdp2"])

@@ -15,7 +15,7 @@ from gradkeeper.watcher import loss as losses
 from gradkeeper.watcher.cohorts import Cohort
 from gradkeeper.watcher.graph import Reach, reach_of
 from gradkeeper.watcher.marks import Mark
-from gradkeeper.watcher.ranks import unsharded_by_fsdp
+from gradkeeper.watcher.shards import unsharded_by_fsdp
 
 if TYPE_CHECKING:
     from gradkeeper.watcher.keeper import Keeper
@@ -136,21 +136,36 @@ class Crediting:
         credited: list[Cohort] = []
         for cohort in cohorts:
             looked = cohort.look(closely=closely)
-            changed = [mark for mark in looked if mark.is_credited()]
+            changed = [mark for mark in looked if self._is_credited(mark)]
             if not changed:
                 continue
             if len(changed) < len(looked):
                 cohort = self._part(cohort, site)
             cohort.note(closely=closely)
+            self._note_shards(cohort)
             credited.append(cohort)
         if credited:
             self._post(credited, site)
         return credited
 
+    def _note_shards(self, cohort: Cohort) -> None:
+        for mark in cohort.marks:
+            shard = self._keeper.ranks.shard(mark)
+            if shard is None:
+                return
+            shard.note()
+
     def _part(self, cohort: Cohort, site: Site) -> Cohort:
         """Some members of it were credited: they go their own way from now on."""
-        changed = [mark for mark in cohort.marks if not mark.known or mark.is_credited()]
+        changed = [mark for mark in cohort.marks if not mark.known or self._is_credited(mark)]
         return self._keeper.split(cohort, changed, site)
+
+    def _is_credited(self, mark: Mark) -> bool:
+        """Where FSDP2 holds a gradient back until ranks exchange it, that one counts as well."""
+        if mark.is_credited():
+            return True
+        shard = self._keeper.ranks.shard(mark)
+        return shard is not None and shard.is_credited()
 
     def _post(self, credited: list[Cohort], site: Site) -> None:
         keeper, facts, line = self._keeper, self._facts, self._lines[site]
