@@ -372,6 +372,7 @@ class Keeper:
         if self.thread is threading.current_thread() or not self.thread.is_alive():
             self.hands.notice(self.cohorts.everyone(), site)
         self.post(ev.Close, site)
+        self.journal.tally.close()
 
     # DistributedDataParallel
 
