@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gradkeeper.watcher.keeper import Keeper
 
 TAP = 3
-"""So many calls above `_take` is the user's line, or further up: below are the tap and we."""
+"""So many calls above `_is_there` is the tap, or nearer: no frame of the user's lies below."""
 
 
 class Arrival(NamedTuple):
