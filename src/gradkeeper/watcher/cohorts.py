@@ -97,8 +97,10 @@ class Cohort:
             self.fresh = 0
             self.spent = True
             self.spenders.add(owner)
-            self.losses.clear()
-            self.norms.clear()
+            if self.losses:
+                self.losses.clear()
+            if self.norms:
+                self.norms.clear()
             self.memory = None
 
     def clear(self) -> None:
@@ -111,8 +113,10 @@ class Cohort:
         self.fresh = 0
         self.spent = False
         self.spenders.clear()
-        self.losses.clear()
-        self.norms.clear()
+        if self.losses:
+            self.losses.clear()
+        if self.norms:
+            self.norms.clear()
         self.memory = None
 
 

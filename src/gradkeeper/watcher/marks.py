@@ -13,7 +13,7 @@ import torch
 
 # Past a property that may lie on torch.nn.Parameter (reads.py).
 _descriptor: Any = torch.Tensor.grad
-_grad: Callable[[torch.Tensor], torch.Tensor | None] = _descriptor.__get__
+gradient_of: Callable[[torch.Tensor], torch.Tensor | None] = _descriptor.__get__
 
 SAME, CLEARED, WRITTEN, REPLACED = "same", "cleared", "written", "replaced"
 
@@ -36,7 +36,7 @@ class Mark:
         parameter = self.parameter()
         if parameter is None:
             return
-        grad = _grad(parameter)
+        grad = gradient_of(parameter)
         self.known = True
         self.weight_version = parameter._version
         if grad is None:
@@ -50,7 +50,7 @@ class Mark:
         parameter = self.parameter()
         if parameter is None or not self.known:
             return SAME
-        grad = _grad(parameter)
+        grad = gradient_of(parameter)
         if grad is None:
             return SAME if self.grad is None else CLEARED
         if self.grad is None or self.grad() is not grad:
@@ -64,7 +64,7 @@ class Mark:
             return True
         if weight and parameter._version != self.weight_version:
             return False
-        grad = _grad(parameter)
+        grad = gradient_of(parameter)
         if grad is None:
             return self.grad is None
         if self.grad is None or self.grad() is not grad:
@@ -74,7 +74,7 @@ class Mark:
     def is_credited(self) -> bool:
         """Whether a backward has added to the gradient since it was last seen."""
         parameter = self.parameter()
-        grad = None if parameter is None or not self.known else _grad(parameter)
+        grad = None if parameter is None or not self.known else gradient_of(parameter)
         if grad is None:
             return False
         if self.grad is None or self.grad() is not grad or grad._version != self.version:
@@ -83,7 +83,7 @@ class Mark:
 
     def grad_now(self) -> torch.Tensor | None:
         parameter = self.parameter()
-        return None if parameter is None else _grad(parameter)
+        return None if parameter is None else gradient_of(parameter)
 
     def note_weight(self) -> None:
         parameter = self.parameter()
