@@ -82,6 +82,8 @@ class Rehearsal:
     """By torch.autograd.grad, which fills no .grad."""
     changes: int = 0
     """Attributes and items set so far."""
+    idle: int = 0
+    """Calls so far of modules that are frozen, and may thaw."""
     guarded: set[Node] = field(default_factory=set)
     """Tensors whose gradient was just seen not to be None."""
     faulty: ast.AST | None = None
