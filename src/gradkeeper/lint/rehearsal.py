@@ -71,6 +71,8 @@ class Rehearsal:
     """Why parts of this run should not be trusted."""
     assumed: bool = False
     """Some loop's number of batches was assumed."""
+    cut_short: bool = False
+    """Some loop was left before its end while gradients waited to be spent."""
     sites: dict[tuple[ast.AST, str], Site] = field(default_factory=dict)
     ctx_accelerator: Accelerator | None = None
     modules: dict[str, Frame] = field(default_factory=dict)
@@ -216,6 +218,15 @@ class Rehearsal:
     def fetch(self, node: ast.AST, source: str) -> None:
         self.turn += 1
         self.tape.append(ev.Batch(site=self.site(node), source=source))
+
+    def waiting(self) -> bool:
+        """Whether a backward has come since the last step or zeroing."""
+        for event in reversed(self.tape):
+            if isinstance(event, ev.Backward):
+                return True
+            if isinstance(event, (ev.Step, ev.Zero)):
+                return False
+        return False
 
     def count_backward(self) -> None:
         for loop in self.loops:

@@ -273,9 +273,13 @@ class Again(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Close(Event):
-    """The books are closed: of these optimizers, or of all."""
+    """The books are closed: of these optimizers, or of all.
+
+    `early`: training went on from here, unseen; what waits now may have been spent.
+    """
 
     optimizers: Names | None = None
+    early: bool = False
 
 
 KINDS: dict[str, type[Event]] = {
