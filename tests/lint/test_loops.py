@@ -54,3 +54,21 @@ def test_a_while_loop_too_long_to_run_leaves_no_tail_where_we_stop() -> None:
     code = HEAD + COUNTED.format(steps=1000).replace("step % 4", "(step + 2) % 4")
 
     assert "GK203" not in told(code)
+
+
+def test_losses_of_one_batch_are_no_window_however_they_are_iterated() -> None:
+    for header in (
+        "for out in outs:",
+        "for k, out in enumerate(outs):",
+        "for out, h in zip(outs, y):",
+    ):
+        code = f"""{HEAD}
+for x, y in loader:
+    optimizer.zero_grad()
+    outs = [model(x), model(x * 2), model(x * 3)]
+    {header}
+        F.mse_loss(out, x).backward(retain_graph=True)
+    optimizer.step()
+"""
+
+        assert told(code) == []

@@ -4,6 +4,7 @@ import ast
 import re
 
 from gradkeeper.lint.rehearsal import Loop, Rehearsal
+from gradkeeper.lint.tensors import opaque_parts
 from gradkeeper.lint.values import (
     BREAK,
     Loader,
@@ -231,9 +232,16 @@ def _is_data(r: Rehearsal, node: ast.AST, iterable: Value) -> bool:
     if isinstance(iterable, range) and node in survey.drawing:
         name = getattr(getattr(node, "target", None), "id", "")
         return _counts_updates(r) and not OF_ONE_BATCH.search(name)
-    return isinstance(iterable, (Loader, Wrapped)) or (
-        isinstance(iterable, Opaque) and not iterable.data
-    )
+    return _hands_out_batches(iterable)
+
+
+def _hands_out_batches(iterable: Value) -> bool:
+    """Rather than parts of one batch, or what was computed from it."""
+    if isinstance(iterable, Wrapped):
+        return not any(one.flow for one in opaque_parts(iterable.of))
+    if isinstance(iterable, Opaque):
+        return not (iterable.data or iterable.flow)
+    return isinstance(iterable, Loader)
 
 
 def _counts_updates(r: Rehearsal) -> bool:

@@ -104,11 +104,13 @@ class Assign(Event):
 class Adjust(Event):
     """Gradients were changed in place by hand: divided, projected, given noise.
 
-    `guarded` is False where the code would fail on a gradient that is None.
+    `guarded` is False where the code would fail on a gradient that is None. `adds`: something was
+    added or copied in, which makes a gradient of zeros into one.
     """
 
     accounts: Names
     guarded: bool = True
+    adds: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
