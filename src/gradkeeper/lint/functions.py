@@ -21,8 +21,10 @@ def enter(
     if nested >= MOST_NESTED or len(r.entered) >= DEEPEST:
         return mix(r, f"{function.name}()", [*args, *kwargs.values()])
     survey = function.frame.survey
-    if survey is not None and (code, r.grad) in survey.dull and not _carry(args, kwargs):
-        return Opaque(f"{function.name}()")
+    if survey is not None and (code, r.grad) in survey.dull:
+        gives = survey.dull[code, r.grad]
+        if not gives or not _carry(args, kwargs):
+            return Opaque(f"{function.name}()")
     if _is_context(function):
         return Context("generator", (function, args, kwargs))
     if survey is not None and code in survey.yields and not isinstance(code, ast.Lambda):
@@ -36,7 +38,7 @@ def enter(
 
 def _carry(args: list[Value], kwargs: dict[str, Value]) -> bool:
     """Something computed is handed in: what comes back may depend on it."""
-    return any(one.flow or one.maybe for one in opaque_parts([*args, *kwargs.values()]))
+    return any(one.flow for one in opaque_parts([*args, *kwargs.values()]))
 
 
 def _frame(r: Rehearsal, function: Function, args: list[Value], kwargs: dict[str, Value]) -> Frame:
@@ -124,7 +126,7 @@ def _run_quiet(r: Rehearsal, function: Function, frame: Frame) -> Value:
     before = (len(r.tape), r.changes, r.idle)
     result = _run(r, function, frame)
     if (len(r.tape), r.changes, r.idle) == before and _is_dull(result) and not frame.outer:
-        frame.survey.dull.add((function.node, r.grad))
+        frame.survey.dull[function.node, r.grad] = result is not None
     return result
 
 

@@ -313,7 +313,7 @@ def _goes_on(r: Rehearsal, node: ast.AST, further: int, left: int | None) -> boo
     if not r.waiting() and (left is None or further == 0):
         return False
     if left is None:
-        more = not r.choices.ask("training ends within a window")
+        more = not r.ends_within_window()
     else:
         more = left % r.gate != 0
     if not more or further >= r.gate:  # after so many rounds a running counter comes full circle

@@ -131,8 +131,11 @@ class Rehearsal:
         if self.gate <= 1:
             return SHORT_EPOCH
         self.assumed = True
-        odd = self.choices.ask("an epoch ends within a window")
-        return 2 * self.gate + 1 if odd else 2 * self.gate
+        return 2 * self.gate + 1 if self.ends_within_window() else 2 * self.gate
+
+    def ends_within_window(self) -> bool:
+        """One answer for all whose number of rounds the source doesn't tell."""
+        return self.choices.ask("an epoch ends within a window")
 
     def rounds(self, count: int) -> int:
         """How many of `count` known rounds to run: the end must fall as it would."""
