@@ -97,7 +97,7 @@ class Crediting:
         if line.due() or (line.leaf and not keeper.journal.steady):
             self._walk(tensors)
         everyone = keeper.cohorts.everyone()
-        keeper.hands.notice(everyone, site, crediting=True)
+        keeper.hands.notice(everyone, site, using=True)
         keeper.routine.learn(start, self._facts[:3], everyone)
 
     def ends(self) -> None:

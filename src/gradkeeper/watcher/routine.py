@@ -143,7 +143,7 @@ class Routine:
         if keeper.running or keeper.hands.waiting or not self._is_there(moment.arrival):
             return None
         for cohort in moment.mine:
-            if cohort.few is None or cohort.memory is not None or cohort.zeroed_unseen:
+            if cohort.few is None or cohort.memory is not None or cohort.unseen:
                 return None
             if cohort.norms and not norms_are_finite(cohort.norms):
                 return None
