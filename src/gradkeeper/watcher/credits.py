@@ -107,7 +107,7 @@ class Crediting:
         if line.due() or (line.leaf and not keeper.journal.steady):
             self._walk(tensors)
         everyone = keeper.cohorts.everyone()
-        keeper.hands.notice(everyone, site, crediting=True)
+        keeper.hands.notice(everyone, site, using=True)
         keeper.routine.learn(start, self._facts.comparable(), everyone)
 
     def ends(self) -> None:

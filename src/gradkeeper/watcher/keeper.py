@@ -173,12 +173,13 @@ class Keeper:
                 cohort.turn()
             else:
                 cohort.note(closely=True)
+                cohort.leave()
 
     def _step(self, optimizer: torch.optim.Optimizer, name: str) -> None:
         if self.crediting.depth:
             self.crediting.inside_backward(name)
         site = self.arrive(step=True)
-        self.hands.notice(self.owners.cohorts(name), site)
+        self.hands.notice(self.owners.cohorts(name), site, using=True)
         mine = self.owners.cohorts(name)
         self.taken = True
         taken = not _refused(optimizer)
@@ -198,7 +199,7 @@ class Keeper:
         self.owners.adopt(optimizer)
         name = self.owners.name_of(optimizer)
         if name is not None:
-            self.hands.notice(self.owners.cohorts(name), site)
+            self.hands.notice(self.owners.cohorts(name), site, using=True)
 
     def scaler_step_ends(self, optimizer: torch.optim.Optimizer) -> None:
         name = self.owners.name_of(optimizer)

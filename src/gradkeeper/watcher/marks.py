@@ -17,6 +17,11 @@ gradient_of: Callable[[torch.Tensor], torch.Tensor | None] = _descriptor.__get__
 
 SAME, CLEARED, WRITTEN, REPLACED = "same", "cleared", "written", "replaced"
 
+MOST_SAMPLED = 65_536
+"""Values of a gradient that are copied, to tell later whether it was changed."""
+# What follows a gradient this closely is that gradient, scaled.
+COLLINEAR = 1e-3
+
 
 class Mark:
     """One parameter, its gradient and both versions as last seen."""
@@ -121,6 +126,35 @@ def _nonzero(grad: torch.Tensor) -> bool:
     if grad.is_sparse:
         return grad._nnz() > 0 and bool(grad._values().any())
     return bool(grad.any())
+
+
+def sample_of(grad: torch.Tensor | None) -> torch.Tensor | None:
+    """A copy of the gradient's values, or of some from all over it."""
+    if grad is None or grad.is_sparse:
+        return None
+    flat = _local(grad).detach().reshape(-1)
+    return flat[:: 1 + flat.numel() // MOST_SAMPLED].clone()
+
+
+def is_another(now: torch.Tensor, before: torch.Tensor) -> bool:
+    """Whether `now` is a new gradient: not what was there, and not that scaled or clipped.
+
+    Reads values: the cold path only.
+    """
+    if now.shape != before.shape or now.dtype != before.dtype or now.device != before.device:
+        return True
+    if torch.allclose(now, before, rtol=0.0, atol=0.0, equal_nan=True):
+        return False
+    return now.numel() == 1 or not runs_along(now, before)
+
+
+def runs_along(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether `one` is `other` times a positive number. Reads values: the cold path only."""
+    move, slope = one.flatten().double(), other.flatten().double()
+    length = float(slope @ slope)
+    factor = float(move @ slope) / length if length else 0.0
+    off = float((move - factor * slope).norm())
+    return factor > 0 and off <= COLLINEAR * float(move.norm())
 
 
 def all_finite(tensors: list[torch.Tensor]) -> bool:

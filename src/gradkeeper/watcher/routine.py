@@ -155,7 +155,7 @@ class Routine:
         if moment.version != self._cohorts.version or not self._is_there(moment.arrival):
             return None
         for cohort in moment.looked:
-            if cohort.few is None or cohort.memory is not None or cohort.zeroed_unseen:
+            if cohort.few is None or cohort.memory is not None or cohort.unseen:
                 return None
             if cohort.norms and not norms_are_finite(cohort.norms):
                 return None
