@@ -138,6 +138,40 @@ def test_a_signal_before_anything_is_trained_ends_at_once(tmp_path: Path) -> Non
     assert process.stdout == ""
 
 
+LEAVING = """
+import os, signal, sys, time, torch
+from torch import nn
+from gradkeeper import Engine
+
+net = nn.Linear(2, 1)
+engine = Engine(net, torch.optim.SGD(net.parameters(), lr=0.1), checkpoint=sys.argv[1])
+try:
+    for window in engine.windows([torch.ones(2)] * 9, size=2):
+        with window:
+            for x in window:
+                window.backward(net(x).mean())
+        os.kill(os.getpid(), signal.SIGTERM)
+        break
+    time.sleep(60)
+    print("never")
+finally:
+    print("finally")
+"""
+
+
+def test_a_loop_that_is_left_after_a_signal_is_saved_and_the_process_ends(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LEAVING, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (143, "finally\n", "")
+    assert saved(tmp_path)["steps"] == {"optimizer": 1}
+
+
 def test_without_a_checkpoint_the_default_handlers_stay(tmp_path: Path) -> None:
     from tests.engine.problems import classifier, engine_of
 
