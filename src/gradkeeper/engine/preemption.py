@@ -35,8 +35,8 @@ _ending = mmap.mmap(-1, 1)
 _home = 0
 _first: float | None = None
 """When the first signal came."""
-_reminded = False
-"""Whether all is saved, and the signal to come is our own."""
+_leaving = False
+"""Whether all is saved, and the process is to end as soon as the engine's own code is left."""
 
 
 def listen(listener: Listener) -> None:
@@ -67,7 +67,7 @@ def _end() -> None:
 
 def _leave() -> None:
     """With its last listener goes the handler, unless somebody has put another in its place."""
-    if _listeners or threading.current_thread() is not threading.main_thread():
+    if _listeners or _leaving or threading.current_thread() is not threading.main_thread():
         return
     for number in SIGNALS:
         if signal.getsignal(number) is _handle:
@@ -84,7 +84,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
     if os.getpid() != _home:
         _pass_on_in_child(number)
         return
-    if _reminded:
+    if _leaving:
         _leave_from(frame)
         return
     if not _listeners:
@@ -109,24 +109,24 @@ def leave_process() -> None:
 
 def leave_soon() -> None:
     """From a generator that is being closed, which swallows SystemExit: raised once it is."""
+    global _leaving
+    _leaving = True
     threading.Thread(target=_remind, daemon=True).start()
 
 
 def _leave_from(frame: FrameType | None) -> None:
-    global _reminded
-    _reminded = False
+    global _leaving
     if _is_in_engine(frame):
         leave_soon()
-    else:
-        leave_process()
+        return
+    _leaving = False
+    leave_process()
 
 
 def _remind() -> None:
-    global _reminded
     time.sleep(REMINDER)
     # Whoever has put another handler there since ends the process in a way of his own.
     if signal.getsignal(signal.SIGTERM) is _handle:
-        _reminded = True
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
 
