@@ -24,7 +24,7 @@ class Way:
 
     def tell_end(self) -> None:
         """As the engine goes, or the program ends. One that never looped only wanted the state."""
-        if self.loops and self._passed:
+        if 0 < self._passed < self.loops:
             _say(
                 f"the checkpoint is from loop {self.loops} of the program, and this process ends "
                 f"after {self._passed}, with nothing trained: call engine.windows() or batches() "
