@@ -1,12 +1,24 @@
 """`watch(...)`: the watcher joined to a report. The package cannot be called `watch` as well."""
 
 import sys
+from typing import Any
 
 import torch
 
 from gradkeeper.model import Finding
-from gradkeeper.report.text import render_one
-from gradkeeper.watcher.session import OnFinding, Watch
+from gradkeeper.report import html, text
+from gradkeeper.watcher import session
+from gradkeeper.watcher.session import OnFinding
+
+
+class Watch(session.Watch):
+    """A watch that a notebook shows as what it found."""
+
+    def _repr_html_(self) -> str:
+        return html.render(self.findings)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(text.render(self.findings).rstrip())
 
 
 def watch(
@@ -32,4 +44,4 @@ def watch(
 
 
 def to_stderr(finding: Finding) -> None:
-    print(render_one(finding), file=sys.stderr, flush=True)
+    print(text.render_one(finding), file=sys.stderr, flush=True)
