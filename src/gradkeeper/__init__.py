@@ -33,6 +33,8 @@ _HOMES = {
     "Watch": "gradkeeper.watching",
     "Window": "gradkeeper.engine",
     "ignore": "gradkeeper.watcher",
+    "load_ipython_extension": "gradkeeper.integrations.jupyter",
+    "unload_ipython_extension": "gradkeeper.integrations.jupyter",
     "watch": "gradkeeper.watching",
 }
 
