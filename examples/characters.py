@@ -2,8 +2,10 @@
 
 Texts have different lengths, so micro-batches hold different numbers of characters. Each loss is a
 mean over its own; weighed by their number, a window of eight is one big batch, padding left out.
+Given a folder, it can be killed at any time: `python examples/characters.py runs/a`, again.
 """
 
+import sys
 from pydoc_data.topics import topics
 from typing import Any
 
@@ -55,7 +57,8 @@ def collate(parts: list[Tensor]) -> tuple[Tensor, Tensor]:
     return x, y
 
 
-def main(epochs: int = 4) -> list[float]:
+def main(epochs: int = 4, folder: str | None = None) -> list[float]:
+    """With a folder, it saves every 4 steps there, and goes on from there when it is run again."""
     torch.manual_seed(0)
     numbers, characters = texts()
     dataset: Any = numbers
@@ -63,18 +66,26 @@ def main(epochs: int = 4) -> list[float]:
     model = Reader(characters)
     optimizer = AdamW(model.parameters(), lr=0.01)
     scheduler = OneCycleLR(optimizer, 0.01, total_steps=8 * epochs + 1)
-    engine = Engine(model, optimizer, scheduler=scheduler, clip_norm=1.0)
-
-    losses = []
+    engine = Engine(
+        model,
+        optimizer,
+        scheduler=scheduler,
+        clip_norm=1.0,
+        checkpoint=folder,
+        save_every=None if folder is None else 4,
+    )
+    losses: list[float] = engine.track("losses", [])
+    if folder is not None and engine.resume():
+        print(f"going on after {engine.steps['optimizer']} steps")
     for window in engine.windows(loader, size=8, epochs=epochs):
         with window:
             for x, y in window:
                 loss = cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=IGNORED)
                 window.backward(loss, weight=(y != IGNORED).sum())
         losses.append(window.loss or 0.0)
-    print(f"{window.step} steps, loss {losses[0]:.2f} -> {losses[-1]:.2f}")
+    print(f"{engine.steps['optimizer']} steps, loss {losses[0]:.2f} -> {losses[-1]:.2f}")
     return losses
 
 
 if __name__ == "__main__":
-    main()
+    main(folder=sys.argv[1] if len(sys.argv) > 1 else None)

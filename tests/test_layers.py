@@ -16,6 +16,7 @@ OURS = {
     "watcher": {"model", "rules"},
     "checkpoint": {"model"},
     "engine": {"model", "checkpoint"},
+    "prove": {"watcher", "checkpoint"},
 }
 STDLIB_ONLY = ("model", "rules", "report", "lint", "cli")
 

@@ -1,6 +1,9 @@
 """Assertions for users' own training steps, in pytest style."""
 
+import os
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -46,6 +49,32 @@ def assert_partition_invariant(
             )
     for sizes in partitions or _partitions(size):
         _compare(whole, _run(step, _cut(batch, sizes)), sizes, tolerance)
+
+
+def assert_resume_exact(
+    command: str | Sequence[str],
+    *,
+    kills: int = 5,
+    seed: int = 0,
+    share: Sequence[str] = (),
+    cwd: str | os.PathLike[str] | None = None,
+) -> None:
+    """Fails unless a training script that is killed and restarted ends with the same weights.
+
+    `command` is run as `gradkeeper prove-resume` runs it: once to the end, and once killed after
+    `kills` random steps, each time in a fresh copy of the working folder. ProveError if nothing
+    can be said: the script fails by itself, takes no step, or does not repeat itself.
+
+        assert_resume_exact("python train.py --epochs 3")
+    """
+    from gradkeeper.prove.proof import prove
+    from gradkeeper.prove.telling import as_text
+
+    words = shlex.split(command) if isinstance(command, str) else list(command)
+    folder = None if cwd is None else Path(cwd)
+    proof = prove(words, kills=kills, seed=seed, share=share, cwd=folder)
+    if not proof.exact:
+        raise AssertionError(as_text(proof))
 
 
 def _partitions(size: int) -> list[list[int]]:

@@ -1,12 +1,14 @@
 """`watch(...)`: the watcher joined to a report. The package cannot be called `watch` as well."""
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from gradkeeper.model import Finding
 from gradkeeper.report import html, text
+from gradkeeper.report.paint import paint_for
 from gradkeeper.watcher import session
 from gradkeeper.watcher.session import OnFinding
 
@@ -26,6 +28,7 @@ def watch(
     model: torch.nn.Module | None = None,
     on_finding: OnFinding | None = None,
     check_finite: bool = False,
+    norms: bool = False,
 ) -> Watch:
     """Watches these optimizers, or all that are used inside the block.
 
@@ -33,15 +36,24 @@ def watch(
     "record" only keeps it. The default is what GRADKEEPER says, else "warn".
     `check_finite` looks at every gradient that a step spends (GK305), not only at the clip norm,
     the scaler's check and now and then a step: it waits for the device at each step.
+    `norms` measures the loss and each layer's gradient at every step, for the tape: it reads
+    values, so it costs time.
     """
     return Watch(
         optimizers,
         model=model,
         on_finding=on_finding,
         check_finite=check_finite,
-        show=to_stderr,
+        norms=norms,
+        show=shower(),
     )
 
 
-def to_stderr(finding: Finding) -> None:
-    print(text.render_one(finding), file=sys.stderr, flush=True)
+def shower(color: str = "auto") -> Callable[[Finding], None]:
+    """Shows a finding on standard error, where the user's own output does not mix with it."""
+
+    def show(finding: Finding) -> None:
+        shown = text.render_one(finding, paint=paint_for(sys.stderr, color))
+        print(shown, file=sys.stderr, flush=True)
+
+    return show

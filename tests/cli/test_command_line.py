@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from gradkeeper import __version__
-from gradkeeper.cli import COMMANDS, main
+from gradkeeper.cli import COMMANDS, load, main
 
 
 def test_an_unknown_command_or_option_exits_with_2() -> None:
@@ -16,12 +16,29 @@ def test_an_unknown_command_or_option_exits_with_2() -> None:
 
 
 def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in COMMANDS:
+    for name in COMMANDS:
         with pytest.raises(SystemExit) as stop:
-            main([command.NAME, "--help"])
+            main([name, "--help"])
 
         assert stop.value.code == 0
-        assert command.HELP.split()[0] in capsys.readouterr().out
+        assert load(name).HELP.split()[0] in capsys.readouterr().out
+
+
+def test_a_command_goes_by_the_name_of_its_module() -> None:
+    assert [load(name).NAME for name in COMMANDS] == list(COMMANDS)
+
+
+def test_one_command_does_not_wait_for_the_others() -> None:
+    code = (
+        "import sys; from gradkeeper.cli import build_parser; build_parser(['check']); "
+        "print(*(one for one in sys.modules if one.startswith('gradkeeper.cli.')))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert set(done.stdout.split()) == {"gradkeeper.cli.errors", "gradkeeper.cli.check"}
 
 
 def test_it_runs_as_a_module_too() -> None:

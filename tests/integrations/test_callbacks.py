@@ -103,19 +103,20 @@ def lightning(name: str, *, fault: str = "pass", options: str = "") -> str:
     return code.replace("FAULT", fault)
 
 
-@pytest.mark.parametrize("name", ["lightning", "lightning.pytorch", "pytorch_lightning"])
+@pytest.mark.parametrize("name", ["lightning", "pytorch_lightning"])
 class TestLightning:
     @pytest.fixture(autouse=True)
     def there(self, name: str) -> None:
         pytest.importorskip(name)
 
     def test_a_correct_fit_is_silent(self, name: str, tmp_path: Path) -> None:
-        out, err, _ = run(tmp_path, lightning(name, options="tape='run.tape'"))
+        out, err, _ = run(tmp_path, lightning(name, options="tape='run.tape', report='page.html'"))
 
         assert out == "[]\n"
         assert "GK" not in err
         steps = [one for one in read_file(tmp_path / "run.tape") if type(one).__name__ == "Step"]
         assert steps
+        assert "Module" in (tmp_path / "page.html").read_text()
 
     def test_a_fault_is_named_at_the_user_s_line(self, name: str, tmp_path: Path) -> None:
         code = lightning(name).replace("        optimizer.zero_grad()\n", "")
@@ -126,10 +127,13 @@ class TestLightning:
         assert out == f"['GK101:{at}']\n"
         assert f"train.py:{at}:9  GK101 stale-gradient" in err
 
-    def test_an_exception_closes_the_books(self, name: str, tmp_path: Path) -> None:
-        out, _, _ = run(tmp_path, lightning(name, fault="raise MemoryError"))
 
-        assert out == "raised MemoryError\n[]\n"
+def test_an_exception_closes_the_books(tmp_path: Path) -> None:
+    pytest.importorskip("lightning")
+
+    out, _, _ = run(tmp_path, lightning("lightning", fault="raise MemoryError"))
+
+    assert out == "raised MemoryError\n[]\n"
 
 
 def test_lightning_raises_at_the_line(tmp_path: Path) -> None:
@@ -153,6 +157,19 @@ def test_a_correct_trainer_is_silent(tmp_path: Path) -> None:
     assert out.splitlines()[-1] == "[]"
     assert "GK" not in err
     assert any(type(one).__name__ == "Step" for one in read_file(tmp_path / "run.tape"))
+
+
+def test_a_training_that_dies_is_closed_by_hand(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    code = transformers(options="on_finding='raise'", extra="[Wipes()]").replace(
+        "trainer.train()",
+        "try:\n    trainer.train()\nexcept Exception as error:\n"
+        "    print(type(error).__name__)\n    callback.close()",
+    )
+
+    out, _, _ = run(tmp_path, code)
+
+    assert out.splitlines()[0] == "FindingError"
 
 
 def test_a_callback_that_wipes_gradients_is_named(tmp_path: Path) -> None:

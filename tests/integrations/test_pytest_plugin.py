@@ -190,7 +190,7 @@ def test_the_assertions_are_within_reach(pytester: pytest.Pytester) -> None:
     done = run(
         pytester,
         """
-from gradkeeper.testing import assert_partition_invariant
+from gradkeeper.testing import assert_partition_invariant, assert_resume_exact
 
 def step(parts, *, weigh):
     model = torch.nn.Linear(4, 1)
@@ -199,13 +199,17 @@ def step(parts, *, weigh):
         (model(x).square().mean() * share).backward()
     return model
 
+def test_nothing_to_resume():
+    with pytest.raises(Exception, match="step"):
+        assert_resume_exact([__import__("sys").executable, "-c", "pass"], kills=1)
+
 @pytest.mark.parametrize("weigh", [True, False])
 def test_cut(weigh):
     assert_partition_invariant(lambda parts: step(parts, weigh=weigh), torch.randn(8, 4))
 """,
     )
 
-    done.assert_outcomes(passed=1, failed=1)
+    done.assert_outcomes(passed=2, failed=1)
     done.stdout.fnmatch_lines(["*depends on how the batch is cut*"])
 
 

@@ -14,6 +14,8 @@ STALE = loop("model(x).mean().backward()\noptimizer.step()")
 CLEAN = loop("optimizer.zero_grad()\nmodel(x).mean().backward()\noptimizer.step()")
 LATE = loop("loss = model(x).mean()\noptimizer.zero_grad()\nloss.backward()\noptimizer.step()")
 
+LATE_OPTIMIZER = "late = torch.optim.SGD(other.parameters(), lr=0.1)\n"
+
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -149,6 +151,60 @@ def test_fix_mends_the_file_and_diff_only_shows_it(
     assert file.read_text() == STALE
     assert check("stale.py", "--fix") == 0
     assert check("stale.py") == 0
+
+
+def test_fix_reports_what_is_left_where_it_stands_afterwards(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    never = "for x in loader:\n    other(x).mean().backward()\n    late.step()\n    late.step()\n"
+    (here / "two.py").write_text(STALE + "other = nn.Linear(4, 1)\n" + LATE_OPTIMIZER + never)
+
+    left = check("two.py", "--fix", "--format", "json")
+
+    again = check("two.py", "--format", "json")
+    out = capsys.readouterr().out
+    first, second = out.split('{\n  "version"')[1:]
+    assert (left, first) == (again, second)
+
+
+def test_diff_counts_what_cannot_be_fixed_and_leaves_the_file(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bypassed = loop(
+        "optimizer.zero_grad()\nscaler.scale(model(x).mean()).backward()\noptimizer.step()",
+        head=HEAD + "scaler = torch.amp.GradScaler()\n",
+    )
+    (here / "bypassed.py").write_text(bypassed)
+
+    assert check("bypassed.py", "--diff") == 1
+
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == "1 found, 0 would be fixed\n"
+    assert (here / "bypassed.py").read_text() == bypassed
+
+
+def test_diff_of_a_clean_file_exits_zero_and_says_nothing(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "clean.py").write_text(CLEAN)
+
+    assert check("clean.py", "--diff") == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_fix_keeps_a_files_encoding(here: Path) -> None:
+    code = "# -*- coding: latin-1 -*-\n# caf\xe9\n" + STALE
+    (here / "old.py").write_bytes(code.encode("latin-1"))
+
+    assert check("old.py", "--fix") == 0
+
+    new = (here / "old.py").read_bytes().decode("latin-1")
+    assert new.replace("    optimizer.zero_grad()\n", "") == code
+
+
+def test_stdin_cannot_be_fixed_in_place() -> None:
+    assert check("-", "--fix") == 2
 
 
 def test_statistics_say_how_much_was_understood(

@@ -127,21 +127,33 @@ CASES = {
 }
 
 
+UNGATED = (
+    "scaler.scale(model(x).square().mean() / 2).backward()\n"
+    "if (i + 1) % 2 == 0:\n    scaler.step(optimizer)\n{inside}    optimizer.zero_grad()\n{after}"
+)
+EACH = f"for i, x in enumerate({DATA[9:-1]}):"
+GROWING = AMP.replace("64.0", "64.0, growth_interval=1")
+CASES["GK303 in a window"] = (
+    loop(UNGATED.format(inside="", after="scaler.update()\n"), over=EACH, head=GROWING),
+    loop(UNGATED.format(inside="    scaler.update()\n", after=""), over=EACH, head=GROWING),
+)
+
+
 @pytest.mark.parametrize("rule", CASES)
 def test_a_fix_parses_and_checks_clean(rule: str) -> None:
-    new = fixed(CASES[rule][0], rule)
+    new = fixed(CASES[rule][0], rule[:5])
 
     left = [one.rule for one in check_source(new, "train.py", ALL).findings]
 
     ast.parse(new)
-    assert rule not in left
+    assert rule[:5] not in left
 
 
 @pytest.mark.parametrize("rule", CASES)
 def test_a_fixed_program_trains_bit_for_bit_like_its_hand_fixed_twin(rule: str) -> None:
     broken, twin = CASES[rule]
 
-    assert weights(fixed(broken, rule)) == weights(twin)
+    assert weights(fixed(broken, rule[:5])) == weights(twin)
 
 
 def test_the_twin_test_can_fail() -> None:
@@ -179,3 +191,20 @@ def test_windows_line_ends_stay() -> None:
     new = fixed(code, "GK101")
 
     assert "\n" not in new.replace("\r\n", "")
+
+
+def test_lines_are_counted_as_python_counts_them() -> None:
+    code = "# one\x0ctwo\u2028three\n" + CASES["GK101"][0]
+
+    new = fixed(code, "GK101")
+
+    assert new.replace("    optimizer.zero_grad()\n", "") == code
+    assert "optimizer.step()\n    optimizer.zero_grad()\n" in new
+
+
+def test_a_line_that_moves_takes_its_comment_along() -> None:
+    code = CASES["GK102"][0].replace("zero_grad()", "zero_grad()  # for the next round")
+
+    new = fixed(code, "GK102")
+
+    assert sorted(new.splitlines()) == sorted(code.splitlines())

@@ -1,11 +1,17 @@
 """SARIF 2.1.0: the parts that code scanning reads."""
 
+import copy
 import json
 from typing import Any
 
+import pytest
+from jsonschema import Draft202012Validator
+
 from gradkeeper.lint import check_source
+from gradkeeper.model.finding import Finding
 from gradkeeper.report import sarif
 from gradkeeper.rules import ALL
+from tests.report.sarif_schema import SCHEMA
 
 CODE = """import torch
 model = torch.nn.Linear(4, 1)
@@ -46,3 +52,40 @@ def test_a_fingerprint_is_the_same_each_time_and_a_fix_is_told() -> None:
 
 def test_no_findings_make_an_empty_run() -> None:
     assert json.loads(sarif.render([]))["runs"][0]["results"] == []
+
+
+def faults(report: dict[str, Any]) -> list[str]:
+    return [one.message for one in Draft202012Validator(SCHEMA).iter_errors(report)]
+
+
+def findings_of_all_examples() -> list[Finding]:
+    return [
+        finding
+        for rule in ALL
+        for block in rule.blocks
+        for finding in check_source(block.code, f"näh {rule.code}%.py", ALL).findings
+    ]
+
+
+def test_a_report_of_every_rule_is_what_the_standard_asks_for() -> None:
+    report = json.loads(sarif.render(findings_of_all_examples()))
+
+    results = report["runs"][0]["results"]
+    assert faults(report) == []
+    assert all(one["partialFingerprints"] for one in results)
+    assert {one["ruleId"] for one in results if "fixes" in one} >= {"GK101", "GK301", "GK601"}
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [(("level",), "fatal"), (("locatoins",), []), (("fixes", 0, "artifactChanges"), [])],
+)
+def test_the_schema_refuses_what_the_standard_does(place: tuple[Any, ...], wrong: Any) -> None:
+    report = copy.deepcopy(rendered())
+    part = report["runs"][0]["results"][0]
+    for key in place[:-1]:
+        part = part[key]
+
+    part[place[-1]] = wrong
+
+    assert faults(report)

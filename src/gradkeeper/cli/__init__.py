@@ -1,22 +1,33 @@
 """The command line: one module per command, each with NAME, HELP, configure and run.
 
-A command imports what it needs when it runs, so that `gradkeeper check` never waits for torch.
+A command is imported when it is named, and imports what it needs when it runs, so that
+`gradkeeper check` waits neither for torch nor for the other commands.
 """
 
 import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
 
-from gradkeeper.cli import check, checkpoint, demo, explain, replay, rules, run
 from gradkeeper.cli.errors import CliError
 
-COMMANDS = (check, run, explain, rules, replay, checkpoint, demo)
+COMMANDS = (
+    "check",
+    "run",
+    "explain",
+    "rules",
+    "replay",
+    "checkpoint",
+    "prove-resume",
+    "demo",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = build_parser()
-    args = parser.parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    args = build_parser(given).parse_args(given)
     try:
         return int(args.run(args))
     except CliError as error:
@@ -28,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """The parser for these arguments; unless they begin with a command, it knows all of them."""
     from gradkeeper import __version__
 
     parser = argparse.ArgumentParser(
@@ -37,8 +49,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"gradkeeper {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in COMMANDS:
+    named = [name for name in COMMANDS if name in arguments[:1]]
+    for command in map(load, named or COMMANDS):
         one = commands.add_parser(command.NAME, help=command.HELP, description=command.HELP)
         command.configure(one)
         one.set_defaults(run=command.run)
     return parser
+
+
+def load(name: str) -> Any:
+    """The module of a command."""
+    return import_module(f"gradkeeper.cli.{name.replace('-', '_')}")

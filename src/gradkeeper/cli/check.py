@@ -4,10 +4,12 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradkeeper.cli.errors import CliError
+from gradkeeper.cli.output import add_terminal_options, rendered
 
 if TYPE_CHECKING:
     from gradkeeper.model.finding import Finding
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 NAME = "check"
 HELP = "find lifecycle faults in training code, without running it"
 STDIN = "-"
+TELLING_FIXES = ("json", "sarif")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +27,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=FORMATS, default="text", help="text by default")
     parser.add_argument("--fix", action="store_true", help="apply the fixes that are safe")
     parser.add_argument("--unsafe-fixes", action="store_true", help="the others as well")
-    parser.add_argument("--diff", action="store_true", help="show fixes instead of applying them")
+    parser.add_argument(
+        "--diff",
+        action="store_true",
+        help="show what --fix would change, and change nothing; exit 1 if there are findings",
+    )
     for option, text in (
         ("--select", "only these"),
         ("--extend-select", "these as well, infos included"),
@@ -33,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             option, action="append", default=[], metavar="CODES", help=f"rules: {text}"
         )
+    add_terminal_options(parser)
     parser.add_argument("--exit-zero", action="store_true", help="exit 0 whatever is found")
     parser.add_argument("--statistics", action="store_true", help="how much was understood")
     parser.add_argument("--baseline", type=Path, metavar="FILE", help="tell only what is new")
@@ -41,20 +49,38 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     selection = _selection(args)
+    args.held = {}
     results = _check(args)
     _tell_unused(results)
-    findings = [one for _, checked in results for one in checked.findings if selection.wants(one)]
-    findings = _known(findings, args)
+    wanted = partial(_wanted, selection=selection, args=args)
+    findings = wanted([one for _, checked in results for one in checked.findings], args.held)
     if args.write_baseline:
-        return _write_baseline(findings, args.write_baseline)
-    if args.fix or args.unsafe_fixes or args.diff:
-        findings = _fix(findings, args)
-        if args.diff:
-            return 0 if args.exit_zero or not findings else 1
+        return _write_baseline(findings, args)
+    if args.diff:
+        from gradkeeper.cli.fixing import show
+
+        show(findings, wanted, args.held, unsafe=args.unsafe_fixes)
+        return 1 if findings and not args.exit_zero else 0
+    if args.fix or args.unsafe_fixes:
+        from gradkeeper.cli.fixing import fix
+
+        findings = fix(findings, wanted, unsafe=args.unsafe_fixes)
     _report(findings, args)
     if args.statistics:
         _statistics(results, args)
     return 1 if findings and not args.exit_zero else 0
+
+
+def _wanted(
+    findings: "list[Finding]",
+    held: dict[str, bytes],
+    *,
+    selection: Any,
+    args: argparse.Namespace,
+) -> "list[Finding]":
+    """Those of selected rules that the baseline doesn't know. `held`: files not as on disk."""
+    chosen = [one for one in findings if selection.wants(one)]
+    return chosen if args.baseline is None else _unknown(chosen, held, args)
 
 
 def _selection(args: argparse.Namespace) -> Any:
@@ -84,20 +110,29 @@ def _selection(args: argparse.Namespace) -> Any:
 
 
 def _check(args: argparse.Namespace) -> list[tuple[str, Any]]:
+    from gradkeeper.cli.progress import Progress
     from gradkeeper.lint.files import find
     from gradkeeper.lint.runner import check_files
 
+    if STDIN in args.paths and (args.fix or args.unsafe_fixes) and not args.diff:
+        raise CliError("what comes from stdin cannot be fixed in place: --diff shows the fixes")
     named = [path for path in args.paths if path != STDIN]
     for path in named:
         if not os.path.exists(path):
             raise CliError(f"there is no file or folder {path}")
-    results = list(check_files(list(find(named)), named)) if named else []
+    fixes = args.fix or args.unsafe_fixes or args.diff or args.format in TELLING_FIXES
+    paths = list(find(named))
+    results = []
+    if paths:
+        with Progress(len(paths), sys.stderr, wanted=not args.quiet) as progress:
+            checked = check_files(paths, named, fixes=fixes)
+            results = [progress.one(result) for result in checked]
     if STDIN in args.paths:
         from gradkeeper.lint.check import check_source
         from gradkeeper.rules import ALL
 
-        text = sys.stdin.buffer.read()
-        results.append(("<stdin>", check_source(text, "<stdin>", ALL)))
+        text = args.held["<stdin>"] = sys.stdin.buffer.read()
+        results.append(("<stdin>", check_source(text, "<stdin>", ALL, fixes=fixes)))
     return results
 
 
@@ -107,75 +142,47 @@ def _tell_unused(results: Iterable[tuple[str, Any]]) -> None:
             print(f"{path}:{line}: nothing to allow here: {name} is not found", file=sys.stderr)
 
 
-def _line_of(finding: "Finding") -> str:
-    try:
-        with open(finding.site.file, encoding="utf-8", errors="replace") as stream:
-            lines = stream.read().splitlines()
-    except OSError:
-        return ""
-    return lines[finding.site.line - 1] if finding.site.line <= len(lines) else ""
-
-
-def _print_of(finding: "Finding") -> str:
+def _print_of(finding: "Finding", held: dict[str, bytes]) -> str:
     from gradkeeper.lint.baseline import fingerprint
     from gradkeeper.report.source import shown_path
 
-    return fingerprint(finding, shown_path(finding.site.file), _line_of(finding))
+    path = finding.site.file
+    try:
+        raw = held[path] if path in held else Path(path).read_bytes()
+    except OSError:
+        raw = b""
+    lines = raw.decode("utf-8", "replace").splitlines()
+    line = lines[finding.site.line - 1] if finding.site.line <= len(lines) else ""
+    return fingerprint(finding, shown_path(path), line)
 
 
-def _known(findings: "list[Finding]", args: argparse.Namespace) -> "list[Finding]":
-    if args.baseline is None:
-        return findings
+def _unknown(
+    findings: "list[Finding]", held: dict[str, bytes], args: argparse.Namespace
+) -> "list[Finding]":
     from gradkeeper.lint.baseline import fresh, load
 
     try:
         known = load(args.baseline.read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, AttributeError) as error:
         raise CliError(f"the baseline {args.baseline} cannot be read: {error}") from None
-    return fresh(findings, known, _print_of)
+    return fresh(findings, known, partial(_print_of, held=held))
 
 
-def _write_baseline(findings: "Sequence[Finding]", target: Path) -> int:
+def _write_baseline(findings: "Sequence[Finding]", args: argparse.Namespace) -> int:
     from gradkeeper.lint.baseline import dump
 
+    target = args.write_baseline
     try:
-        target.write_text(dump(_print_of(one) for one in findings), encoding="utf-8")
+        text = dump(_print_of(one, args.held) for one in findings)
+        target.write_text(text, encoding="utf-8")
     except OSError as error:
         raise CliError(f"{target} cannot be written: {error.strerror}") from None
     print(f"accepted {len(findings)} findings in {target}", file=sys.stderr)
     return 0
 
 
-def _fix(findings: "list[Finding]", args: argparse.Namespace) -> "list[Finding]":
-    """Applies what may be applied, or shows it. Returns the findings that stay."""
-    from gradkeeper.lint.edits import apply, diff
-
-    by_file: dict[str, list[Finding]] = {}
-    for finding in findings:
-        if finding.fix is not None and (finding.fix.safe or args.unsafe_fixes):
-            by_file.setdefault(finding.site.file, []).append(finding)
-    fixed = []
-    for path, some in by_file.items():
-        with open(path, encoding="utf-8", newline="") as stream:
-            old = stream.read()
-        new, done = apply(old, some)
-        fixed.extend(done)
-        if args.diff:
-            sys.stdout.write(diff(old, new, path))
-        else:
-            with open(path, "w", encoding="utf-8", newline="") as stream:
-                stream.write(new)
-    if args.diff:
-        return fixed
-    if fixed:
-        print(f"fixed {len(fixed)} of {len(findings)} findings", file=sys.stderr)
-    return [finding for finding in findings if finding not in fixed]
-
-
 def _report(findings: "list[Finding]", args: argparse.Namespace) -> None:
-    from gradkeeper.report import FORMATS
-
-    sys.stdout.write(FORMATS[args.format](findings))
+    sys.stdout.write(rendered(findings, args, sys.stdout))
 
 
 def _statistics(results: Iterable[tuple[str, Any]], args: argparse.Namespace) -> None:

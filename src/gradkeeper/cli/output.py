@@ -4,10 +4,12 @@ import argparse
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TextIO
 
 from gradkeeper.cli.errors import CliError
-from gradkeeper.model import Finding, Severity
-from gradkeeper.report import FORMATS
+from gradkeeper.model import Event, Finding, Severity
+from gradkeeper.report import FORMATS, text
+from gradkeeper.report.paint import CHOICES, paint_for
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
@@ -22,12 +24,50 @@ def counted(findings: Iterable[Finding]) -> list[Finding]:
     return [finding for finding in findings if finding.severity is not Severity.INFO]
 
 
+def add_terminal_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="say what was found, and nothing else"
+    )
+    parser.add_argument(
+        "--color", choices=CHOICES, default="auto", help="auto: on a terminal, unless NO_COLOR"
+    )
+
+
+def add_report_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--report", type=Path, metavar="PAGE.html", help="write the statement, as one web page"
+    )
+
+
+def rendered(findings: Iterable[Finding], args: argparse.Namespace, stream: TextIO | None) -> str:
+    """As the options ask; coloured only where a person reads it."""
+    if args.format != "text":
+        return FORMATS[args.format](findings)
+    paint = paint_for(stream, args.color)
+    return text.render(findings, paint=paint, quiet=args.quiet)
+
+
 def write_findings(findings: Iterable[Finding], args: argparse.Namespace) -> None:
-    text = FORMATS[args.format](findings)
     if args.output is None:
-        sys.stdout.write(text)
+        sys.stdout.write(rendered(findings, args, sys.stdout))
         return
+    write_file(args.output, rendered(findings, args, None))
+
+
+def write_file(path: Path, content: str) -> None:
     try:
-        args.output.write_text(text, encoding="utf-8")
+        # A file name may hold bytes that are no UTF-8: better a question mark than no report.
+        path.write_text(content, encoding="utf-8", errors="replace")
     except OSError as error:
-        raise CliError(f"{args.output} cannot be written: {error.strerror}") from None
+        raise CliError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def write_statement(
+    tape: Iterable[Event], findings: Iterable[Finding], args: argparse.Namespace, *, title: str
+) -> None:
+    from gradkeeper.report.statement import statement
+    from gradkeeper.rules import ALL
+
+    write_file(args.report, statement(tape, ALL, findings, title=title))
+    if not args.quiet:
+        print(f"gradkeeper: the statement is in {args.report}", file=sys.stderr)

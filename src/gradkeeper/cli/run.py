@@ -13,12 +13,20 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from gradkeeper.cli.errors import CliError
-from gradkeeper.cli.output import write_findings
+from gradkeeper.cli.output import (
+    add_report_option,
+    add_terminal_options,
+    rendered,
+    write_findings,
+    write_statement,
+)
 from gradkeeper.model import Finding, Findings, Tape
+from gradkeeper.model.tape import read_file
 from gradkeeper.report import FORMATS
 
 if TYPE_CHECKING:
@@ -33,6 +41,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=FORMATS, default="text", help="text by default")
     parser.add_argument("--output", type=Path, metavar="FILE", help="where to (standard error)")
     parser.add_argument("--tape", type=Path, metavar="FILE", help="write down every event")
+    add_report_option(parser)
+    parser.add_argument(
+        "--norms",
+        action="store_true",
+        help="measure losses and each layer's gradient norm at every step, for tape and report",
+    )
+    add_terminal_options(parser)
     parser.add_argument(
         "--on-finding",
         choices=("warn", "raise", "record"),
@@ -54,13 +69,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     program, arguments = _program(args)
     with ExitStack() as stack:
-        tape = _open_tape(args, stack)
-        job = _as_module if args.module else _as_script
-        watch = _watch(args, tape, program)
-        code = _watched(watch, lambda: job(program, arguments))
-    shown = _of_all_ranks(watch.findings)
-    if shown is None:
-        return code
+        recorded = _recorded(args, stack)
+        with ExitStack() as writing:
+            tape = _open_tape(recorded, writing)
+            job = _as_module if args.module else _as_script
+            watch = _watch(args, tape, program)
+            code = _watched(watch, lambda: job(program, arguments))
+        shown = _of_all_ranks(watch.findings)
+        if shown is None:
+            return code
+        if args.report is not None and recorded is not None:
+            told = [*shown, *watch.infos]
+            write_statement(read_file(recorded), told, args, title=" ".join([program, *arguments]))
     _write(shown, args, live=watch.on_finding == "warn")
     if code or args.exit_zero:
         return code
@@ -78,33 +98,49 @@ def _program(args: argparse.Namespace) -> tuple[str, list[str]]:
     return words[0], words[1:]
 
 
-def _open_tape(args: argparse.Namespace, stack: ExitStack) -> Tape:
-    if args.tape is None:
-        return Tape()
+def _recorded(args: argparse.Namespace, stack: ExitStack) -> Path | None:
+    """The file that events go to: where the user wants it, or until the report is written."""
     rank = int(os.environ.get("RANK", "0"))
-    path = args.tape if rank == 0 else args.tape.with_name(f"{args.tape.name}.rank{rank}")
+    if args.report is not None and rank == 0:
+        with _opened(args.report, "a"):  # known before the training, not after it
+            pass
+    if args.tape is not None:
+        tape: Path = args.tape
+        return tape if rank == 0 else tape.with_name(f"{tape.name}.rank{rank}")
+    if args.report is None or rank:
+        return None
+    return Path(stack.enter_context(TemporaryDirectory(prefix="gradkeeper-")), "tape")
+
+
+def _open_tape(path: Path | None, stack: ExitStack) -> Tape:
+    if path is None:
+        return Tape()
+    return Tape(stack.enter_context(_opened(path, "w")), keep=False)
+
+
+def _opened(path: Path, mode: str) -> IO[str]:
     try:
-        stream = stack.enter_context(path.open("w", encoding="utf-8"))
+        return open(path, mode, encoding="utf-8", errors="surrogateescape")
     except OSError as error:
         raise CliError(f"{path} cannot be written: {error.strerror}") from None
-    return Tape(stream, keep=False)
 
 
 def _watch(args: argparse.Namespace, tape: Tape, program: str) -> "Watch":
     try:
         from gradkeeper.watcher.session import Watch
-        from gradkeeper.watching import to_stderr
+        from gradkeeper.watching import shower
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         raise CliError("needs torch: pip install 'gradkeeper[torch]'") from None
     live = args.format == "text" and args.output is None
     own = () if args.module else (str(Path(program).resolve().parent) + os.sep,)
-    show = to_stderr if live else None
+    show = shower(args.color) if live else None
     try:
         return Watch(
             on_finding=args.on_finding,
             check_finite=args.check_finite,
+            norms=args.norms,
             show=show,
             tape=tape,
             own=own,
@@ -192,8 +228,9 @@ def _write(findings: Iterable[Finding], args: argparse.Namespace, *, live: bool)
         write_findings(shown, args)
         return
     if args.format == "text" and live and shown:
-        from gradkeeper.report.text import summary
+        if not args.quiet:
+            from gradkeeper.report.text import summary
 
-        sys.stderr.write(f"gradkeeper: {summary(shown)}")
+            sys.stderr.write(f"gradkeeper: {summary(shown)}")
         return
-    sys.stderr.write(FORMATS[args.format](shown))
+    sys.stderr.write(rendered(shown, args, sys.stderr))

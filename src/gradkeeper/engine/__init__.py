@@ -6,6 +6,9 @@ crediting  one backward               weights   how much each loss weighs
 pending    what an open one knows     clipping  the last touch before the step
 owner      who spends                 stream    the loader, and how far it has been read
 precision  fp32, bf16, fp16           errors    what is refused
+loop       one call of windows()      data      the place in a loader
+resume     saved, and gone on with    preemption  SIGTERM and SIGUSR1
+ranks      who else trains this model
 """
 
 from gradkeeper.engine.engine import Engine
@@ -17,6 +20,9 @@ from gradkeeper.engine.errors import (
     LossError,
     NestedWindowError,
     NonFiniteError,
+    OtherRunError,
+    RankError,
+    ResumeError,
     ScaleCollapseError,
     SetupError,
     UnknownOwnerError,
@@ -35,6 +41,9 @@ __all__ = [
     "LossError",
     "NestedWindowError",
     "NonFiniteError",
+    "OtherRunError",
+    "RankError",
+    "ResumeError",
     "ScaleCollapseError",
     "SetupError",
     "UnknownOwnerError",

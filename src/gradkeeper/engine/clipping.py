@@ -7,7 +7,7 @@ from typing import Protocol
 from torch import Tensor
 from torch.nn.utils import clip_grad_value_, clip_grads_with_norm_
 
-from gradkeeper.engine.gradients import Norm, clamp, gradients, multiply
+from gradkeeper.engine.gradients import Norm, clamp, gradients, multiply, sharded
 
 
 class Touch(Enum):
@@ -45,7 +45,7 @@ class ClipNorm:
     def finish(self, parameters: list[Tensor], scale: float, norm: Norm) -> Touch:
         if norm.length * scale <= self.bound:
             return NoClip().finish(parameters, scale, norm)
-        if scale == 1.0:
+        if scale == 1.0 and not sharded(parameters):
             clip_grads_with_norm_(parameters, self.bound, norm.tensor)
             return Touch.CLIPPED
         # In tensors and in this order, so that the bits are those of clip_grad_norm_.
@@ -59,7 +59,7 @@ class ClipValue:
 
     def finish(self, parameters: list[Tensor], scale: float, norm: Norm) -> Touch:
         held = gradients(parameters)
-        if scale == 1.0 and not any(one.is_sparse for one in held):
+        if scale == 1.0 and not (sharded(parameters) or any(one.is_sparse for one in held)):
             clip_grad_value_(parameters, self.bound)
             return Touch.CLIPPED
         multiply(held, scale)

@@ -9,7 +9,8 @@ from torch import Tensor
 from gradkeeper.engine.desk import Desk
 from gradkeeper.engine.owner import Owner
 from gradkeeper.engine.pending import Pending
-from gradkeeper.engine.settling import Outcome, RefusedError, finish_step, outcome_of, prepare, zero
+from gradkeeper.engine.refusal import RefusedError
+from gradkeeper.engine.settling import Outcome, finish_step, outcome_of, prepare, zero
 from gradkeeper.model import events as ev
 
 

@@ -3,6 +3,7 @@
 from torch import Tensor
 
 from gradkeeper.engine.errors import LossError
+from gradkeeper.engine.gradients import sharded
 from gradkeeper.engine.owner import Owner
 from gradkeeper.engine.reach import Witness
 from gradkeeper.engine.weights import Factor
@@ -23,13 +24,19 @@ class Crediting:
         owner.precision.backward(
             loss, factor, owner.device, retain_graph=retain_graph, inputs=inputs
         )
-        if self._witness.mark() != before:
-            return
+        if self._witness.mark() != before or sharded(owner.parameters[:1]):
+            return  # what waits in unsharded parameters shows at the window's end
         if not self._witness.finds_credit(loss, owner.parameters, first=first):
             raise LossError(
                 f"this loss reaches no parameter of the optimizer of {owner.name!r}: its graph was "
                 "cut (detach, no_grad, .item()), or it belongs to another owner"
             )
+
+    def run_unweighted(self, loss: Tensor, *, retain_graph: bool | None) -> None:
+        """Of a loss that adds nothing, and whose graph other ranks wait for."""
+        self._owner.precision.backward(
+            loss, 0.0, self._owner.device, retain_graph=retain_graph, inputs=None
+        )
 
     def _inputs(self) -> list[Tensor]:
         trainable = [p for p in self._owner.parameters if p.requires_grad]

@@ -1,24 +1,33 @@
 """The engine hands out windows and knows who owns what. What a window does: see window.py."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from gradkeeper.engine.data.feed import Unstated
 from gradkeeper.engine.desk import Desk
 from gradkeeper.engine.errors import SetupError, UnknownOwnerError, UnusedWindowError
 from gradkeeper.engine.journal import Journal
 from gradkeeper.engine.log import Log, no_log, values_of
+from gradkeeper.engine.loop import Kind, Loop
 from gradkeeper.engine.moving import mover
 from gradkeeper.engine.owner import Owner
 from gradkeeper.engine.progress import progress_for, windows_in
-from gradkeeper.engine.ranks import ranks
+from gradkeeper.engine.ranks import EvenStream, Sync, ranks_of
+from gradkeeper.engine.resume.folder import folder_of
+from gradkeeper.engine.resume.keeper import Keeper
+from gradkeeper.engine.resume.loaders import Loaders
+from gradkeeper.engine.resume.run import Run
 from gradkeeper.engine.setup import PrecisionName, open_books, owners_of
 from gradkeeper.engine.stream import END, Stream
 from gradkeeper.engine.window import Window
 from gradkeeper.model import Tape
+
+Thing = TypeVar("Thing")
 
 
 class Engine:
@@ -26,8 +35,14 @@ class Engine:
 
     With several owners, models and optimizers are dicts by name; scheduler, clip_norm and
     clip_value may be. `to` moves batches to a device. `log` is called with the step and a dict of
-    numbers after each window. `tape` is where the engine writes down what it did; left out, the
-    latest events are kept in memory.
+    numbers after each window. On several ranks, `sync` says on which micro-batches of a window
+    gradients are exchanged: "last" (default for DDP) or "every" (default for FSDP2). `tape` is
+    where the engine writes down what it did; left out, the latest events are kept in memory.
+
+    `checkpoint` is a folder or an fsspec URL to save to and to resume from: every `save_every`
+    steps, when save() asks for it, and on SIGTERM and SIGUSR1. The newest `keep` are kept, and
+    each whose number `keep_every` divides. `overwrite` replaces another run's. `unstated` says
+    what becomes of a loader that cannot say where it is: "read" up to the place, or "refuse".
     """
 
     def __init__(
@@ -40,26 +55,42 @@ class Engine:
         clip_value: float | Mapping[str, float] | None = None,
         precision: PrecisionName = "fp32",
         on_nonfinite: Literal["raise", "skip"] = "raise",
+        sync: Sync | None = None,
         to: str | torch.device | None = None,
         progress: bool = True,
         log: Log | None = None,
         tape: Tape | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        save_every: int | None = None,
+        keep: int = 3,
+        keep_every: int | None = None,
+        overwrite: bool = False,
+        unstated: Unstated = "read",
     ) -> None:
         if on_nonfinite not in ("raise", "skip"):
             raise SetupError(f"on_nonfinite is 'raise' or 'skip', not {on_nonfinite!r}")
         self._owners = owners_of(model, optimizer, scheduler, clip_norm, clip_value, precision)
         self._move = mover(to)
-        self._progress = progress_for(wanted=progress)
         self._logs = log is not None
         self._log = log or no_log
         self._journal = Journal(tape)
+        ranks = ranks_of(self._owners.values(), sync, self._journal)
+        self._journal.rank = ranks.rank
+        self._progress = progress_for(wanted=progress and ranks.first)
         self._desk = Desk(
             journal=self._journal,
-            ranks=ranks(),
+            ranks=ranks,
             raise_nonfinite=on_nonfinite == "raise",
-            closed=self._tell,
+            closed=self._closed,
+            told_of_coupling=not ranks.first,
         )
         open_books(self._owners.values(), self._journal)
+        self._run = Run(self._owners)
+        self._loaders = Loaders(unstated=unstated)
+        if checkpoint is not None and ranks.rank is not None:
+            raise SetupError("checkpoints are for one process so far, and here are several ranks")
+        folder = folder_of(checkpoint, keep=keep, keep_every=keep_every, overwrite=overwrite)
+        self._keeper = Keeper(self._run, self._desk, self._loaders, folder, save_every)
 
     @property
     def tape(self) -> Tape:
@@ -78,43 +109,88 @@ class Engine:
     def windows(self, loader: Iterable[Any], size: int = 1, epochs: int = 1) -> Iterator[Window]:
         """Windows of `size` micro-batches; a short tail of an epoch is one more window."""
         _check_counts(size=size, epochs=epochs)
-        return self._windows(self._owner(None), loader, size, epochs)
+        return self._windows(self._owner(None), self._loop("windows", loader, size, epochs))
 
-    def _windows(
-        self, owner: Owner, loader: Iterable[Any], size: int, epochs: int
-    ) -> Iterator[Window]:
-        for stream in self._epochs(loader, size, epochs):
-            unread = 0
-            while stream.more():
-                window = Window(owner, self._desk, stream=stream, size=size)
-                yield window
-                self._progress.advance()
-                unread = 0 if window.read or stream.ended else unread + 1
-                _check_used(window, unread)
+    def _windows(self, owner: Owner, loop: Loop) -> Iterator[Window]:
+        with self._keeper.reading(loop):
+            for stream in self._epochs(loop):
+                unread = 0
+                while loop.open or self._more(stream):
+                    again = loop.take_open()
+                    window = Window(owner, self._desk, stream=stream, size=loop.size, again=again)
+                    yield window
+                    self._advance(loop)
+                    unread = 0 if window.read or stream.ended else unread + 1
+                    _check_used(window, unread)
 
     def batches(self, loader: Iterable[Any], size: int = 1, epochs: int = 1) -> Iterator[list[Any]]:
         """Groups of `size` micro-batches, for loops with several owners; the last may be short."""
         _check_counts(size=size, epochs=epochs)
-        return self._groups(loader, size, epochs)
+        return self._groups(self._loop("batches", loader, size, epochs))
 
-    def _groups(self, loader: Iterable[Any], size: int, epochs: int) -> Iterator[list[Any]]:
-        for stream in self._epochs(loader, size, epochs):
-            while stream.more():
-                group = _group(stream, size)
-                if group:
-                    yield group
-                    self._progress.advance()
+    def _groups(self, loop: Loop) -> Iterator[list[Any]]:
+        with self._keeper.reading(loop):
+            for stream in self._epochs(loop):
+                while self._more(stream):
+                    group = self._desk.ranks.group(_group(stream, loop.size))
+                    if group:
+                        yield group
+                        self._advance(loop)
 
-    def _epochs(self, loader: Iterable[Any], size: int, epochs: int) -> Iterator[Stream]:
-        """The same stream, once for each epoch."""
-        stream = Stream(loader, self._move, self._journal)
+    def save(self) -> None:
+        """Saves at the next boundary: before another micro-batch is fetched, or as a loop ends.
+
+        With batches(), between groups; where there is no loop, at once, or as the window ends.
+        """
+        self._keeper.ask()
+
+    def resume(self) -> bool:
+        """Goes on from the newest good checkpoint; False if there is none yet.
+
+        To be called before the first loop. The program then runs as it did: loops that were over
+        hand out nothing, and the one that was running goes on, in mid-window if need be.
+        """
+        return self._keeper.resume()
+
+    def track(self, name: str, thing: Thing) -> Thing:
+        """Keeps `thing` too: anything with state_dict(), a random generator, a list or a dict."""
+        self._run.track(name, thing)
+        return thing
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint holds, as it is now, for storage of your own. It shows live tensors."""
+        return self._keeper.state()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from what state_dict() gave, as resume() does from a checkpoint."""
+        self._keeper.load(state)
+
+    def _loop(self, kind: Kind, loader: Iterable[Any], size: int, epochs: int) -> Loop:
+        number, feed = self._loaders.of(loader)
+        stream = self._desk.ranks.even(Stream(loader, feed, self._move, self._journal))
+        return Loop(kind, size, epochs, stream, number)
+
+    def _epochs(self, loop: Loop) -> Iterator[Stream | EvenStream]:
+        """The same stream, once for each epoch that is left."""
         try:
-            for epoch in range(epochs):
-                self._progress.begin(epoch, epochs, windows_in(stream.length, size))
-                stream.begin_epoch()
-                yield stream
+            for epoch in loop.epochs_left():
+                windows = windows_in(loop.stream.length, loop.size)
+                self._progress.begin(epoch, loop.epochs, windows, loop.handed)
+                yield loop.stream
+        except BaseException:
+            self._desk.ranks.left()
+            raise
         finally:
             self._progress.end()
+
+    def _more(self, stream: Stream | EvenStream) -> bool:
+        if self._desk.asked and stream.between:
+            self._desk.boundary()
+        return stream.more()
+
+    def _advance(self, loop: Loop) -> None:
+        loop.handed += 1
+        self._progress.advance()
 
     def _owner(self, name: str | None) -> Owner:
         if name is None and len(self._owners) == 1:
@@ -128,6 +204,10 @@ class Engine:
         if name not in self._owners:
             raise UnknownOwnerError(f"there is no owner {name!r}; there are: {known}")
         return self._owners[name]
+
+    def _closed(self, window: Window) -> None:
+        self._tell(window)
+        self._keeper.closed()
 
     def _tell(self, window: Window) -> None:
         self._progress.closed(window)
@@ -143,7 +223,7 @@ def _check_counts(**counts: int) -> None:
             raise SetupError(f"{name} is a whole number from 1 on, not {number!r}")
 
 
-def _group(stream: Stream, size: int) -> list[Any]:
+def _group(stream: Stream | EvenStream, size: int) -> list[Any]:
     group: list[Any] = []
     while len(group) < size:
         batch = stream.read()

@@ -10,8 +10,12 @@ EngineError
 ├── LossError             a loss from which no gradient can reach the owner
 ├── WeightError           a weight that is negative, not finite or not a number
 ├── LoaderError           a loader that cannot be read again
+│   └── PositionError         a place in it that cannot be kept, or not be found again
+├── ResumeError           a checkpoint that another model, optimizer, window or loader wrote
+├── OtherRunError         a folder that holds another run's checkpoints
 ├── NonFiniteError        NaN or inf in the gradients, with on_nonfinite="raise"
-└── ScaleCollapseError    the loss scale was halved again and again, and nothing helps
+├── ScaleCollapseError    the loss scale was halved again and again, and nothing helps
+└── RankError             another rank failed, left its loop or fell silent
 
 EngineWarning             what goes on, but should be known
 """
@@ -57,11 +61,27 @@ class LoaderError(EngineError):
     pass
 
 
+class PositionError(LoaderError):
+    pass
+
+
+class ResumeError(EngineError):
+    pass
+
+
+class OtherRunError(EngineError):
+    pass
+
+
 class NonFiniteError(EngineError, ArithmeticError):
     pass
 
 
 class ScaleCollapseError(EngineError, ArithmeticError):
+    pass
+
+
+class RankError(EngineError):
     pass
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 CPU = torch.device("cpu")
+PLAIN = {Tensor}
 NARROW = {torch.float16, torch.bfloat16}
 
 
@@ -24,7 +25,24 @@ class Norm:
 
 
 def gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
-    return [p.grad for p in parameters if p.grad is not None]
+    """Of sharded parameters, this rank's part: what is done to it in place is done to the shard."""
+    held = [p.grad for p in parameters if p.grad is not None]
+    if {type(one) for one in held} <= PLAIN:
+        return held
+    return [local(one) for one in held]
+
+
+def local(gradient: Tensor) -> Tensor:
+    if type(gradient) is Tensor or not hasattr(gradient, "to_local"):
+        return gradient
+    with torch.no_grad():  # else it is a copy that autograd watches
+        part: Tensor = gradient.to_local()
+    return part
+
+
+def sharded(parameters: Iterable[Tensor]) -> bool:
+    """Whether ranks hold parts of them; torch's own helpers then talk to the other ranks."""
+    return any(hasattr(kind, "to_local") for kind in {type(one) for one in parameters})
 
 
 def clear(parameters: Iterable[Tensor]) -> None:

@@ -20,6 +20,8 @@ class Journal:
     """Takes notes. With a tape of the user's own, each one is recorded there at once."""
 
     def __init__(self, tape: Tape | None = None, *, most: int = MOST_EVENTS) -> None:
+        self.rank: int | None = None
+        """This process's, where there are several."""
         self.site = NOWHERE
         """Where the user's code called the engine last."""
         self._opening: tuple[Note, ...] = ()
@@ -46,14 +48,13 @@ class Journal:
             return self._tape
         tape = Tape()
         for note in (*self._opening, *self._notes):
-            tape.record(_event(note))
+            tape.record(self._event(note))
         return tape
 
     def _record(self, note: Note) -> None:
         assert self._tape is not None
-        self._tape.record(_event(note))
+        self._tape.record(self._event(note))
 
-
-def _event(note: Note) -> Event:
-    kind, site, facts = note
-    return kind(site=site, **facts)
+    def _event(self, note: Note) -> Event:
+        kind, site, facts = note
+        return kind(site=site, rank=self.rank, **facts)

@@ -36,6 +36,11 @@ class Owner:
     """Where they were then; autocast asks."""
     steps: int = 0
 
+    @property
+    def home(self) -> torch.device:
+        """Where its first parameter is."""
+        return next((one.device for one in parameters_of(self.optimizer)), torch.device("cpu"))
+
     def open(self, site: Site) -> None:
         """Starts from nothing. Leftovers would be spent at an unknown weight."""
         self.parameters = parameters_of(self.optimizer)

@@ -4,7 +4,7 @@ One object per owner. Full precision does nothing and is the one to read first.
 """
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol, TypedDict, Unpack
+from typing import Any, Protocol, TypedDict, Unpack
 
 import torch
 from torch import Tensor
@@ -46,6 +46,10 @@ class Precision(Protocol):
     def settle(self, *, finite: bool) -> None:
         """Ends the window: the scale may change now."""
 
+    def state(self) -> dict[str, Any]: ...
+
+    def restore(self, state: dict[str, Any]) -> None: ...
+
 
 class Full:
     name: str = "fp32"
@@ -65,6 +69,12 @@ class Full:
         return
 
     def settle(self, *, finite: bool) -> None:
+        return
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
         return
 
 
@@ -99,8 +109,22 @@ class Half(Brain):
 
     def __init__(self, device: str) -> None:
         self.grad_scaler = torch.amp.GradScaler(device)
+        self._device = device
         self.overflows = 0
         self._unscaled = False
+
+    def block(self, device: str, *, cache: bool = True) -> AbstractContextManager[object]:
+        self._catch_up()
+        return super().block(device, cache=cache)
+
+    def _catch_up(self) -> None:
+        """A window that ended in an exception may have left the scaler waiting for its update.
+
+        Before the next window's losses are scaled: all of them by one factor.
+        """
+        if self._unscaled:
+            self.grad_scaler.update()
+            self._unscaled = False
 
     def backward(
         self, loss: Tensor, factor: Factor, device: str, **options: Unpack[Options]
@@ -108,9 +132,6 @@ class Half(Brain):
         super().backward(self.grad_scaler.scale(loss), factor, device, **options)
 
     def unscale(self, optimizer: Optimizer) -> None:
-        if self._unscaled:
-            # The window before ended in an exception: the scaler still waits for its update.
-            self.grad_scaler.update()
         self._unscaled = True
         self.grad_scaler.unscale_(optimizer)
 
@@ -125,6 +146,17 @@ class Half(Brain):
                 f"{self.overflows} windows in a row overflowed in float16, at any loss scale: "
                 "the loss itself is NaN or inf, or the model needs bf16 or fp32"
             )
+
+    def state(self) -> dict[str, Any]:
+        self._catch_up()
+        return {"scaler": self.grad_scaler.state_dict(), "overflows": self.overflows}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.grad_scaler.load_state_dict(state["scaler"])
+        # It makes its scale when it first scales a loss; a resumed window may have none to come.
+        self.grad_scaler.scale(torch.zeros((), device=self._device))
+        self.overflows = state["overflows"]
+        self._unscaled = False
 
 
 def _seed(loss: Tensor, factor: Factor) -> Tensor | None:

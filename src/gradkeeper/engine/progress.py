@@ -12,7 +12,8 @@ REFRESH = 0.2
 
 
 class Progress(Protocol):
-    def begin(self, epoch: int, epochs: int, windows: int | None) -> None: ...
+    def begin(self, epoch: int, epochs: int, windows: int | None, behind: int = 0) -> None:
+        """`behind`: windows of this epoch that another process has done."""
 
     def closed(self, window: "Window") -> None: ...
 
@@ -22,7 +23,7 @@ class Progress(Protocol):
 
 
 class Quiet:
-    def begin(self, epoch: int, epochs: int, windows: int | None) -> None:
+    def begin(self, epoch: int, epochs: int, windows: int | None, behind: int = 0) -> None:
         return
 
     def closed(self, window: "Window") -> None:
@@ -43,11 +44,12 @@ class Bar:
         self._shown = 0.0
         self._items = 0.0
 
-    def begin(self, epoch: int, epochs: int, windows: int | None) -> None:
+    def begin(self, epoch: int, epochs: int, windows: int | None, behind: int = 0) -> None:
         from tqdm import tqdm
 
         self.end()
-        self._bar = tqdm(total=windows, desc=f"epoch {epoch + 1}/{epochs}", unit="window")
+        title = f"epoch {epoch + 1}/{epochs}"
+        self._bar = tqdm(total=windows, initial=behind, desc=title, unit="window")
         self._shown = time.monotonic()
         self._items = 0.0
 

@@ -11,12 +11,17 @@ from gradkeeper.engine.errors import SetupError
 class Schedule(Protocol):
     name: str | None
     """On the tape; None where nothing ticks."""
+    scheduler: Any
+    """Whose state is kept; None where there is none."""
 
     def tick(self) -> None: ...
 
 
 class NoSchedule:
     name: str | None = None
+
+    def __init__(self, scheduler: Any = None) -> None:
+        self.scheduler = scheduler
 
     def tick(self) -> None:
         return
@@ -34,7 +39,7 @@ class Ticking:
 
 def schedule_of(scheduler: Any, optimizer: Optimizer, owner: str) -> Schedule:
     if scheduler is None or isinstance(scheduler, ReduceLROnPlateau):
-        return NoSchedule()
+        return NoSchedule(scheduler)
     if getattr(scheduler, "optimizer", optimizer) is not optimizer:
         raise SetupError(f"the scheduler of {owner!r} was built for another optimizer than its own")
     return Ticking(scheduler)

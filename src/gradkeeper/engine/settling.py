@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from gradkeeper.engine.clipping import Touch
 from gradkeeper.engine.desk import Desk
 from gradkeeper.engine.errors import NonFiniteError
-from gradkeeper.engine.gradients import Norm, gradients, is_finite, reconsidered, total_norm
+from gradkeeper.engine.gradients import gradients, is_finite, local
 from gradkeeper.engine.owner import Owner
 from gradkeeper.engine.pending import Pending
+from gradkeeper.engine.refusal import NO_WEIGHT, RefusedError
+from gradkeeper.engine.scaling import update_scale
+from gradkeeper.engine.weights import Tally
 from gradkeeper.model import events as ev
 
-NO_BACKWARD = "no backward in this window"
-ANOTHER_BACKWARD = "gradients are there, but none from window.backward(loss): they are cleared"
-NO_WEIGHT = "the weights of this window add up to 0"
-NO_GRADIENT = "no parameter of the optimizer has a gradient"
 OVERFLOW = "the scaled gradients overflowed in float16"
 
 
@@ -28,15 +27,6 @@ class Outcome:
     """Why no step was taken."""
     grad_norm: float | None = None
     """Of what was spent, before clipping."""
-
-
-class RefusedError(Exception):
-    """A window that must not be spent."""
-
-    def __init__(self, reason: str, *, nonfinite: bool = False) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.nonfinite = nonfinite
 
 
 def settle(owner: Owner, pending: Pending, desk: Desk) -> Outcome:
@@ -54,38 +44,17 @@ def settle(owner: Owner, pending: Pending, desk: Desk) -> Outcome:
 
 def prepare(owner: Owner, pending: Pending, desk: Desk) -> float:
     """Makes the gradients what a step may spend, and returns their norm before clipping."""
-    held = gradients(owner.parameters)
-    refuse_empty(pending, held=bool(held))
-    unscale(owner, desk)
-    tensor = total_norm(held)
-    length, weights = desk.ranks.settled(pending.weights, tensor)
-    pending.weights = weights
+    norm = desk.ranks.measured(owner, pending)
+    weights = pending.weights
+    assert isinstance(weights, Tally), "measured, so known on the host"
     if not weights.total:
         raise RefusedError(NO_WEIGHT)
-    norm = Norm(tensor, length)
     if not norm.finite:
-        norm = reconsidered(norm, held)
+        norm = desk.ranks.reconsidered(norm, gradients(owner.parameters))
         if not norm.finite:
             raise RefusedError(_nonfinite(owner), nonfinite=True)
     _note(owner, desk, owner.clip.finish(owner.parameters, weights.scale, norm))
     return norm.length * weights.scale
-
-
-def refuse_empty(pending: Pending, *, held: bool) -> None:
-    if pending.torn is not None:
-        raise RefusedError(f"a backward failed half-way: {pending.torn}")
-    if not pending.counted:
-        raise RefusedError(ANOTHER_BACKWARD if held else NO_BACKWARD)
-    if not pending.credits:
-        raise RefusedError(NO_WEIGHT)
-    if not held:
-        raise RefusedError(NO_GRADIENT)
-
-
-def unscale(owner: Owner, desk: Desk) -> None:
-    owner.precision.unscale(owner.optimizer)
-    if owner.precision.scaler:
-        desk.journal.write(ev.Unscale, scaler=owner.precision.scaler, optimizer=owner.name)
 
 
 def step(owner: Owner, desk: Desk) -> None:
@@ -96,16 +65,10 @@ def step(owner: Owner, desk: Desk) -> None:
 
 def finish_step(owner: Owner, desk: Desk) -> None:
     owner.steps += 1
-    update_scale(owner, desk, finite=True)
+    update_scale(owner, desk.journal, finite=True)
     owner.schedule.tick()
     if owner.schedule.name:
         desk.journal.write(ev.Tick, scheduler=owner.schedule.name, optimizer=owner.name)
-
-
-def update_scale(owner: Owner, desk: Desk, *, finite: bool) -> None:
-    if owner.precision.scaler:
-        desk.journal.write(ev.Update, scaler=owner.precision.scaler)
-    owner.precision.settle(finite=finite)
 
 
 def outcome_of(refusal: RefusedError, owner: Owner, desk: Desk) -> Outcome:
@@ -113,7 +76,7 @@ def outcome_of(refusal: RefusedError, owner: Owner, desk: Desk) -> Outcome:
     if not refusal.nonfinite:
         return Outcome(False, refusal.reason)
     if owner.precision.scaler:
-        update_scale(owner, desk, finite=False)
+        update_scale(owner, desk.journal, finite=False)
         return Outcome(False, refusal.reason)
     if desk.raise_nonfinite:
         raise NonFiniteError(
@@ -125,6 +88,7 @@ def outcome_of(refusal: RefusedError, owner: Owner, desk: Desk) -> Outcome:
 
 def zero(owner: Owner, desk: Desk, *, waived: bool, within: str | None = None) -> None:
     owner.clear()
+    desk.ranks.forget()
     desk.journal.write(ev.Zero, accounts=owner.accounts, waived=waived, within=within)
 
 
@@ -138,7 +102,9 @@ def _note(owner: Owner, desk: Desk, touch: Touch) -> None:
 def _nonfinite(owner: Owner) -> str:
     if owner.precision.scaler:
         return OVERFLOW
-    bad = [p for p in owner.parameters if p.grad is not None and not is_finite(p.grad)]
+    bad = [p for p in owner.parameters if p.grad is not None and not is_finite(local(p.grad))]
     names = owner.names_of(bad)
+    if not names:
+        return "NaN or inf in the gradient, on another rank"
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"NaN or inf in the gradient of {', '.join(names[:3])}{more}"

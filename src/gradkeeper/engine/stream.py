@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from gradkeeper.engine.data import Feed
 from gradkeeper.engine.errors import LoaderError
 from gradkeeper.engine.journal import Journal
 from gradkeeper.engine.moving import Mover
@@ -34,27 +35,45 @@ class Stream:
     process: so that is for loaders without a length, and only between windows.
     """
 
-    def __init__(self, loader: Iterable[Any], move: Mover, journal: Journal) -> None:
+    def __init__(self, loader: Iterable[Any], feed: Feed, move: Mover, journal: Journal) -> None:
         self.position = Position()
-        self.length = length_of(loader)
-        self._loader = loader
+        self.feed = feed
+        self.length = feed.length
+        self.ended = False
+        self._once = isinstance(loader, Iterator)
         self._move = move
         self._journal = journal
         self._batches: Iterator[Any] = iter(())
         self._ahead: Any = END
-        self.ended = False
+
+    @property
+    def between(self) -> bool:
+        """Whether all that was fetched is handed out: the position can be kept."""
+        return self._ahead is END
 
     def begin_epoch(self) -> None:
-        self.position = Position(self.position.epoch + 1)
-        self.ended = False
-        self._journal.here()
-        self._journal.write(EpochBegin, source=SOURCE)
-        self._batches = iter(self._loader)
-        if self.position.epoch and self._batches is self._loader and not self.more():
+        self._open_epoch(Position(self.position.epoch + 1), ended=False)
+        self._batches = self.feed.begin(self.position.epoch)
+        if self.position.epoch and self._once and not self.more():
             raise LoaderError(
                 f"epoch {self.position.epoch + 1} has no batches: an iterator can be read once "
                 "only; pass a DataLoader, a list, or anything that starts anew"
             )
+
+    def resume_epoch(self, position: Position, state: dict[str, Any], *, ended: bool) -> None:
+        """Goes on where another process was. The random generators are to be set after this."""
+        self._open_epoch(position, ended=ended)
+        self._batches = self.feed.resume(state)
+
+    def pass_over(self, position: Position) -> None:
+        """Another process has read it to its end."""
+        self.position, self.ended = position, True
+
+    def _open_epoch(self, position: Position, *, ended: bool) -> None:
+        self.position = position
+        self.ended = ended
+        self._journal.here()
+        self._journal.write(EpochBegin, source=SOURCE)
 
     def more(self) -> bool:
         """Whether the epoch has another batch; asked between windows."""
@@ -93,10 +112,3 @@ class Stream:
             # The loader has passed the batch it failed on, and goes on with the next one.
             self.position.batch += 1
             raise
-
-
-def length_of(loader: Iterable[Any]) -> int | None:
-    try:
-        return len(loader)  # type: ignore[arg-type]
-    except (TypeError, NotImplementedError):
-        return None

@@ -15,6 +15,8 @@ from gradkeeper.engine.desk import Desk
 from gradkeeper.engine.errors import ClosedWindowError, NestedWindowError, WindowError
 from gradkeeper.engine.owner import Owner
 from gradkeeper.engine.pending import Pending, Reduction
+from gradkeeper.engine.ranks import EvenStream
+from gradkeeper.engine.resume.open_window import OpenWindow, kept_gradients
 from gradkeeper.engine.settling import Outcome, settle, zero
 from gradkeeper.engine.stream import END, Stream
 from gradkeeper.engine.weights import Weight
@@ -26,8 +28,15 @@ Closure = Callable[[], object]
 
 class Window:
     def __init__(
-        self, owner: Owner, desk: Desk, *, stream: Stream | None = None, size: int = 0
+        self,
+        owner: Owner,
+        desk: Desk,
+        *,
+        stream: Stream | EvenStream | None = None,
+        size: int = 0,
+        again: OpenWindow | None = None,
     ) -> None:
+        """`again`: it was open when a checkpoint was saved, and goes on from there."""
         self.state: State = "new"
         self.size = size
         """How many micro-batches it may read."""
@@ -37,6 +46,15 @@ class Window:
         self._desk = desk
         self._stream = stream
         self._pending = Pending()
+        self._again = again
+        self._opening = 0
+        """Backward calls before its first micro-batch."""
+        self._passed = 0
+        """How many of those were made before the save, and are not made again."""
+        if again is not None:
+            self.read = again.read
+            self._pending = again.pending
+            self._opening = self._passed = again.opening
         self._outcome = Outcome(False)
         self._block: AbstractContextManager[object] = nullcontext()
         self._crediting = Crediting(owner)
@@ -91,24 +109,36 @@ class Window:
                 f"a window of {self._desk.open.owner!r} is still open: windows do not nest, "
                 "because gradients of both would lie in the same place"
             )
+        self._desk.ranks.forget()
         self._owner.open(self._desk.journal.here())
+        if self._again is not None:
+            self._go_on(self._again)
+        self._desk.ranks.open(self, self._stream)
         self._desk.open = self
+        self._desk.faulted = False
         self.state = "open"
         self._block = self._owner.precision.block(self._owner.device)
         self._block.__enter__()
         return self
+
+    def _go_on(self, again: OpenWindow) -> None:
+        again.restore_gradients(self._owner)
+        self._again = None
+        self._desk.journal.write(ev.Restore, accounts=self._owner.accounts, gradients=True)
 
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:
+    ) -> bool | None:
         self._block.__exit__(kind, error, trace)
         self._desk.journal.here()
+        theirs = False
         try:
             if error is not None:
-                self._discard(error)
+                self._desk.faulted = True
+                theirs = self._discard(error)
             elif self._closure is not None:
                 self._settle_by_closure(self._closure)
             else:
@@ -118,8 +148,9 @@ class Window:
             raise
         finally:
             self._end()
-        if error is None:
+        if error is None or theirs:
             self._desk.closed(self)
+        return theirs
 
     def _settle(self) -> None:
         if self._pending.credits and isinstance(self._owner.optimizer, LBFGS):
@@ -140,18 +171,37 @@ class Window:
         self._evaluating = True
         self._outcome, self._pending = settle_by_closure(self._owner, self._desk, evaluate)
 
-    def _discard(self, error: BaseException | None) -> None:
-        if error is not None:
+    def _discard(self, error: BaseException | None) -> bool:
+        """True if the error was another rank's, and is dealt with."""
+        try:
+            if error is None:
+                return False
             self._desk.journal.write(ev.Fault, accounts=self._owner.accounts)
-            self._outcome = Outcome(False, f"{type(error).__name__} left the block")
-        zero(self._owner, self._desk, waived=True)
+            theirs = self._desk.ranks.failed(error)
+            self._outcome = Outcome(False, theirs or f"{type(error).__name__} left the block")
+            return theirs is not None
+        finally:
+            zero(self._owner, self._desk, waived=True)
 
     def _end(self) -> None:
+        self._desk.ranks.close()
         self.state = "closed"
         self._step = self._owner.steps
         self._desk.open = None
         self._closure = None
         self._kept.clear()
+
+    # What is kept of it in mid-window
+
+    @property
+    def resumable(self) -> bool:
+        """Whether another process could go on with it now."""
+        return self._stream is not None and self._closure is None
+
+    def kept(self) -> OpenWindow:
+        return OpenWindow(
+            self.size, self.read, self._opening, self._pending, kept_gradients(self._owner)
+        )
 
     # Its micro-batches
 
@@ -165,10 +215,13 @@ class Window:
             )
         return self._micro_batches(self._stream)
 
-    def _micro_batches(self, stream: Stream) -> Iterator[Any]:
+    def _micro_batches(self, stream: Stream | EvenStream) -> Iterator[Any]:
         yield from self._kept
         while self.read < self.size:
             self._must_be_open("read")
+            if self._desk.asked and self._closure is None and stream.between:
+                self._desk.boundary()
+            self._passed = 0
             batch = stream.read()
             if batch is END:
                 return
@@ -187,6 +240,7 @@ class Window:
             raise WindowError("closures cannot be used in fp16: use bf16 or fp32")
         if self._closure is not None or self._pending.counted:
             raise WindowError("a window has one closure, and then all backward calls are inside it")
+        self._desk.ranks.by_closure()
         self._closure = function
         return function
 
@@ -205,12 +259,19 @@ class Window:
         self._desk.journal.here()
         if self._closure is not None and not self._evaluating:
             raise WindowError("this window has a closure: its backward calls belong inside it")
-        pending = self._pending
+        if self._passed:
+            self._passed -= 1
+            return
+        if not self.read:
+            self._opening += 1
+        pending, ranks = self._pending, self._desk.ranks
+        weight = ranks.weighed(pending, weight, counts=counts)
         factor = pending.weigh(loss, weight, reduction, counts=counts)
         if not self._desk.told_of_coupling:
             self._look_for_coupling()
         if isinstance(factor, float) and not factor:
             # Not multiplied by 0: where a derivative is inf, as that of sqrt(0), 0 times it is NaN.
+            ranks.credit_nothing(self._crediting, loss, retain_graph=retain_graph)
             return
         try:
             first = pending.credits == 0
@@ -218,12 +279,13 @@ class Window:
         except BaseException as error:
             pending.torn = f"{type(error).__name__}: {error}"
             self._desk.journal.write(ev.Fault, accounts=self._owner.accounts, torn=True)
+            ranks.torn(error)
             raise
         pending.credits += 1
         pending.add_loss(loss, factor)
-        self._note(weight, reduction)
+        self._note(weight, reduction, ranks.credited())
 
-    def _note(self, weight: Weight | None, reduction: Reduction) -> None:
+    def _note(self, weight: Weight | None, reduction: Reduction, synced: bool | None) -> None:
         owner = self._owner
         if owner.precision.scaler:
             self._desk.journal.write(ev.Scale, scaler=owner.precision.scaler)
@@ -234,6 +296,7 @@ class Window:
             items=weight if isinstance(weight, int) else None,
             scaler=owner.precision.scaler,
             autocast=owner.precision.autocast,
+            synced=synced,
             within=owner.name if self._evaluating else None,
         )
 

@@ -6,15 +6,15 @@
 
 Lightning zeroes and steps by itself, unless a module optimizes by hand; what goes wrong there is
 told with the module's line. `on_finding` is "warn", "raise" or "record", `ignore` names rules,
-`tape` is a file for `gradkeeper replay`. `callback.findings` is what was found, once `fit` is over.
+`tape` is a file for `gradkeeper replay`, `report` a page with the statement. Once `fit` is over,
+`callback.findings` is what was found.
 """
 
-import os
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from gradkeeper.integrations.watching import CalledWatch
+from gradkeeper.integrations.watching import CalledWatch, PathLike
 from gradkeeper.model import Finding
 from gradkeeper.watcher.session import OnFinding
 
@@ -35,9 +35,10 @@ class GradkeeperCallback(Callback):  # type: ignore[misc, unused-ignore]
         *,
         on_finding: OnFinding | None = None,
         ignore: str | Iterable[str] = (),
-        tape: str | os.PathLike[str] | None = None,
+        tape: PathLike | None = None,
+        report: PathLike | None = None,
     ) -> None:
-        self._watch = CalledWatch(on_finding=on_finding, ignore=ignore, tape=tape)
+        self._watch = CalledWatch(on_finding=on_finding, ignore=ignore, tape=tape, report=report)
 
     @property
     def findings(self) -> list[Finding]:
@@ -45,7 +46,7 @@ class GradkeeperCallback(Callback):  # type: ignore[misc, unused-ignore]
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         if stage == "fit":
-            self._watch.begin(trainer.global_rank)
+            self._watch.begin(rank=trainer.global_rank, title=type(pl_module).__name__)
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
         self._watch.end()

@@ -6,18 +6,19 @@
 
 The Trainer zeroes and steps by itself; what goes wrong in an overridden method or in another
 callback is told with its line. `on_finding` is "warn", "raise" or "record", `ignore` names rules,
-`tape` is a file for `gradkeeper replay`. `callback.findings` is what was found, once the training
-is over. The Trainer does not tell its callbacks when a training dies: `callback.close()` then
-closes the books, or the next training does. `with gradkeeper.watch():` needs neither.
+`tape` is a file for `gradkeeper replay`, `report` a page with the statement. Once the training is
+over, `callback.findings` is what was found.
+
+The Trainer does not tell its callbacks when a training dies: `callback.close()` then closes the
+books, or the next training does. `with gradkeeper.watch(): trainer.train()` needs neither.
 """
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
 from transformers import TrainerCallback
 
-from gradkeeper.integrations.watching import CalledWatch
+from gradkeeper.integrations.watching import CalledWatch, PathLike
 from gradkeeper.model import Finding
 from gradkeeper.watcher.session import OnFinding
 
@@ -28,16 +29,17 @@ class GradkeeperCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         *,
         on_finding: OnFinding | None = None,
         ignore: str | Iterable[str] = (),
-        tape: str | os.PathLike[str] | None = None,
+        tape: PathLike | None = None,
+        report: PathLike | None = None,
     ) -> None:
-        self._watch = CalledWatch(on_finding=on_finding, ignore=ignore, tape=tape)
+        self._watch = CalledWatch(on_finding=on_finding, ignore=ignore, tape=tape, report=report)
 
     @property
     def findings(self) -> list[Finding]:
         return self._watch.findings
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._watch.begin(args.process_index)
+        self._watch.begin(rank=args.process_index, title="Trainer.train")
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._watch.end()

@@ -298,7 +298,8 @@ def _merged(values: list[Value] | tuple[Value, ...]) -> Value:
 
 def put(r: Rehearsal, value: Value, attr: str, new: Value, node: ast.AST) -> None:
     """`value.attr = new`."""
-    r.changes += 1
+    if not _one_for_another(value, attr, new):
+        r.changes += 1
     if isinstance(value, Module):
         _put_module(r, value, attr, new)
     elif isinstance(value, Instance):
@@ -312,6 +313,12 @@ def put(r: Rehearsal, value: Value, attr: str, new: Value, node: ast.AST) -> Non
         value.members[attr] = new
     elif isinstance(value, Opaque):
         _put_opaque(r, value, attr, new, node)
+
+
+def _one_for_another(value: Value, attr: str, new: Value) -> bool:
+    """Something unknown takes the place of something unknown."""
+    old = (getattr(value, "attrs", None) or {}).get(attr)
+    return isinstance(old, Opaque) and isinstance(new, Opaque) and old.blank() and new.blank()
 
 
 def _put_module(r: Rehearsal, value: Module, attr: str, new: Value) -> None:

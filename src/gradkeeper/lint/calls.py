@@ -30,17 +30,16 @@ __all__ = ["BUILTINS", "call", "call_value"]
 def call(r: Rehearsal, node: ast.Call) -> Value:
     func = node.func
     hint, r.hint = r.hint, ""
-    receiver: Value = None
-    if isinstance(func, ast.Attribute):
-        receiver = expressions.evaluate(r, func.value)
-    else:
-        callee = expressions.evaluate(r, func)
+    method = func.attr if isinstance(func, ast.Attribute) else None
+    callee = expressions.evaluate(r, func.value if isinstance(func, ast.Attribute) else func)
     args, kwargs = _arguments(r, node)
     r.hint = hint
     r.here = node
-    if isinstance(func, ast.Attribute):
-        return _of_receiver(r, receiver, func.attr, args, kwargs, node)
-    return call_value(r, callee, args, kwargs, node)
+    if method is None:
+        return call_value(r, callee, args, kwargs, node)
+    if type(callee) is Opaque:
+        return call_method(r, callee, method, args, kwargs, node)  # two of three calls
+    return _of_receiver(r, callee, method, args, kwargs, node)
 
 
 def _arguments(r: Rehearsal, node: ast.Call) -> tuple[list[Value], dict[str, Value]]:

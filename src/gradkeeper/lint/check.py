@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gradkeeper.lint import suppressions
+from gradkeeper.lint.source_text import decode
 from gradkeeper.lint.vocabulary import may_train
 from gradkeeper.model.finding import Finding, Findings, Severity
 from gradkeeper.model.site import Site
@@ -47,7 +48,7 @@ def check_source(
     if not may_train(raw):
         return Checked()
     checked = rehearse_tree(tree, path, rules, project=project)
-    source = raw.decode("utf-8", "replace")
+    source, _ = decode(raw)
     comments = suppressions.read(source)
     checked.findings, checked.unused = suppressions.apply(checked.findings, comments)
     if checked.findings and fixes:

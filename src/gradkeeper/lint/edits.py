@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable
 
+from gradkeeper.lint.source_text import lines_of
 from gradkeeper.model.finding import Edit, Finding
+
+NO_NEWLINE = "\n\\ No newline at end of file\n"
 
 
 def offsets(text: str) -> list[int]:
     """Where each line begins."""
     found = [0]
-    for line in text.splitlines(keepends=True):
+    for line in lines_of(text):
         found.append(found[-1] + len(line))
     return found
 
@@ -45,7 +48,5 @@ def _touch(one: Edit, other: Edit) -> bool:
 def diff(old: str, new: str, path: str) -> str:
     from difflib import unified_diff
 
-    lines = unified_diff(
-        old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{path}", f"b/{path}"
-    )
-    return "".join(lines)
+    lines = unified_diff(lines_of(old), lines_of(new), f"a/{path}", f"b/{path}")
+    return "".join(line if line.endswith("\n") else f"{line}{NO_NEWLINE}" for line in lines)

@@ -5,14 +5,15 @@ import re
 from collections.abc import Callable
 
 from gradkeeper.lint import attributes, contexts, events_of, strangers, surroundings
+from gradkeeper.lint.losses import functional_loss, loss_class
 from gradkeeper.lint.nodes import Node
+from gradkeeper.lint.owners import build_optimizer, build_scheduler, is_optimizer, is_scheduler
 from gradkeeper.lint.rehearsal import Rehearsal
-from gradkeeper.lint.tensors import loss_of, mix, modules_in, without_params
+from gradkeeper.lint.tensors import mix, modules_in, without_params
 from gradkeeper.lint.values import (
     Accelerator,
     Context,
     Grad,
-    LossFn,
     Module,
     Opaque,
     Optim,
@@ -20,7 +21,6 @@ from gradkeeper.lint.values import (
     Params,
     Partial,
     Scaler,
-    Sched,
     Value,
     base,
 )
@@ -30,9 +30,7 @@ from gradkeeper.lint.vocabulary import (
     CUT_FUNCTIONS,
     DDP,
     FUNCTIONAL_LOSSES,
-    IGNORING,
     LAYERS,
-    OPTIMIZERS,
     PASS_FIRST,
     WRAPPERS,
 )
@@ -43,7 +41,6 @@ Kwargs = dict[str, Value]
 External_ = Callable[[Rehearsal, str, Args, Kwargs, ast.AST], Value]
 SILENT = frozenset({"DistributedOptimizer", "PostLocalSGDOptimizer"})
 WRAPS_OPTIMIZER = re.compile(r"optim|lookahead|swa|ema|noam", re.I)
-MADE_OPTIMIZER = re.compile(r"^[A-Z]\w*(Adam|AdamW|SGD|Optimizer)$|^[A-Z]*Adam[A-Z]?\w*$")
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 PLAIN = ("torch.", "F.", "np.", "numpy.", "math.", "random.", "os.", "time.", "json.")
 
@@ -56,18 +53,18 @@ def call(r: Rehearsal, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> 
         return handler(r, name, args, kwargs, node)
     if last in SILENT:
         return Opaque(name, role="silent")
-    if _is_scheduler(name, last):
+    if is_scheduler(name, last):
         return build_scheduler(r, last, args, kwargs)
     if args and isinstance(args[0], Optim) and WRAPS_OPTIMIZER.search(last):
         return args[0]
-    if _is_optimizer(name, last):
+    if is_optimizer(name, last):
         return build_optimizer(r, last, args, kwargs, node)
     if last.startswith("_foreach_") and last.endswith("_"):
         return _foreach(r, name, args, kwargs, node)
     if last.endswith("Loss") and last[:1].isupper() and not modules_in(args):
-        return _loss_class(r, name, args, kwargs, node)
+        return loss_class(r, name, args, kwargs, node)
     if last in FUNCTIONAL_LOSSES:
-        return _functional_loss(r, last, args, kwargs)
+        return functional_loss(r, last, args, kwargs)
     if last in WRAPPERS and args:
         return _wrap(r, last, args[0])
     if last in PASS_FIRST and args:
@@ -77,22 +74,6 @@ def call(r: Rehearsal, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> 
     if _is_layer(name, last):
         return _layer(r, last, args, kwargs)
     return unknown(r, name, last, args, kwargs)
-
-
-def _is_optimizer(name: str, last: str) -> bool:
-    if "lr_scheduler" in name or last.endswith(("LR", "Scheduler", "Schedule")):
-        return False
-    if last in OPTIMIZERS or MADE_OPTIMIZER.match(last):
-        return True
-    return ".optim." in f".{name}" and last[:1].isupper()
-
-
-def _is_scheduler(name: str, last: str) -> bool:
-    if "lr_scheduler" in name:
-        return True
-    if last[:1].isupper():
-        return last.endswith(("LR", "Scheduler", "Schedule", "ReduceLROnPlateau"))
-    return last.startswith("get_") and "schedule" in last
 
 
 def _is_layer(name: str, last: str) -> bool:
@@ -149,71 +130,6 @@ def _first_size(args: Args) -> int | None:
         if isinstance(one, (tuple, list)) and one and isinstance(one[0], int):
             return one[0]
     return None
-
-
-def build_optimizer(r: Rehearsal, kind: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
-    source = args[0] if args else kwargs.get("params", kwargs.get("model_params"))
-    if isinstance(source, Optim):
-        return source
-    exhausted = isinstance(source, Params) and source.oneshot and source.used
-    given = _groups(r, source, node)
-    nodes = list(dict.fromkeys(one for group in given for one in group))
-    if exhausted:
-        return Opaque("optimizer", role="silent")  # PyTorch raises: nothing comes after it
-    known = bool(nodes)
-    if isinstance(source, Params) and not nodes:
-        known = True
-    name = r.registry.unique((r.hint or "optimizer").removeprefix("self."))
-    if kind == "SGD" and not kwargs.get("momentum") and len(args) < 3:
-        kind = "plain SGD"
-    optim = Optim(name, nodes, known=known, kind=kind)
-    optim.groups = given
-    for one in nodes:
-        one.frozen = False if one.single else one.frozen
-    r.optims.append(optim)
-    if nodes:
-        r.adopt(optim, r.accounts(nodes), node)
-    r.doubt_owners()
-    return optim
-
-
-def _groups(r: Rehearsal, source: Value, node: ast.AST) -> list[tuple[Node, ...]]:
-    several = isinstance(source, (list, tuple)) and all(isinstance(x, dict) for x in source)
-    given = source if several else [source]
-    return [tuple(events_of.nodes_of(r, one, node, "this optimizer")) for one in given]
-
-
-def build_scheduler(r: Rehearsal, kind: str, args: Args, kwargs: Kwargs) -> Value:
-    source = args[0] if args else kwargs.get("optimizer")
-    optim = source if isinstance(source, Optim) else None
-    if isinstance(source, Opaque) and isinstance(source.role, Optim):
-        optim = source.role
-    name = (r.hint or "scheduler").removeprefix("self.")
-    return Sched(name, optim, metric="Plateau" in kind)
-
-
-def _loss_class(r: Rehearsal, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
-    reduction = kwargs.get("reduction", "mean")
-    known = name.startswith(("torch", "nn"))
-    mean = reduction if isinstance(reduction, str) and known else None
-    if kwargs.keys() & {"size_average", "reduce", "**"}:
-        mean = None
-    return LossFn(_reduction(mean), base(name) in IGNORING and "ignore_index" in kwargs)
-
-
-def _reduction(word: str | None) -> str | None:
-    if word == "batchmean":
-        return "mean"
-    return word if word in ("mean", "sum") else None
-
-
-def _functional_loss(r: Rehearsal, last: str, args: Args, kwargs: Kwargs) -> Value:
-    reduction = kwargs.get("reduction", "mean")
-    word = reduction if isinstance(reduction, str) else None
-    if kwargs.keys() & {"size_average", "reduce", "**"}:
-        word = None
-    kind = LossFn(_reduction(word), last in IGNORING and "ignore_index" in kwargs)
-    return loss_of(r, last, [*args, *kwargs.values()], kind)
 
 
 def _wrap(r: Rehearsal, last: str, value: Value) -> Value:
@@ -387,6 +303,7 @@ TABLE: dict[str, External_] = {
     "save": _save,
     "load": _load,
     "Accelerator": _accelerator,
+    "Fabric": _accelerator,
     "partial": _partial,
     "backward": _backward,
     "grad": _autograd_grad,

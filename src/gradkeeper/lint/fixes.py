@@ -2,84 +2,15 @@
 
 import ast
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gradkeeper.lint.edits import replaced
+from gradkeeper.lint.placing import Source
+from gradkeeper.lint.source_text import lines_of
 from gradkeeper.model.finding import Edit, Finding, Fix, Severity
 from gradkeeper.model.rule import Rule
 
 INDENT = "    "
-
-
-@dataclass(slots=True)
-class Source:
-    """A file's text with the places of its statements."""
-
-    text: str
-    path: str
-    tree: ast.Module
-    lines: list[str]
-
-    def statement(self, line: int) -> ast.stmt | None:
-        """The innermost statement that begins on a line or spans it."""
-        found: ast.stmt | None = None
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or line):
-                if found is None or node.lineno >= found.lineno:
-                    found = node
-        return found
-
-    def body_of(self, wanted: ast.stmt) -> tuple[ast.AST, list[ast.stmt]] | None:
-        for node in ast.walk(self.tree):
-            for name in ("body", "orelse", "finalbody"):
-                body = getattr(node, name, None)
-                if isinstance(body, list) and wanted in body:
-                    return node, body
-        return None
-
-    def loop_around(self, wanted: ast.stmt) -> ast.For | ast.While | None:
-        found = None
-        for node in ast.walk(self.tree):
-            if isinstance(node, (ast.For, ast.While)):
-                if node.lineno < wanted.lineno <= (node.end_lineno or 0):
-                    if found is None or node.lineno > found.lineno:
-                        found = node
-        return found
-
-    def indent(self, node: ast.stmt) -> str:
-        line = self.lines[node.lineno - 1]
-        return line[: len(line) - len(line.lstrip())]
-
-    def alone(self, node: ast.stmt) -> bool:
-        """It has its lines to itself."""
-        first, last = self.lines[node.lineno - 1], self.lines[(node.end_lineno or 1) - 1]
-        rest = last.encode()[node.end_col_offset or 0 :].decode("utf-8", "replace").strip()
-        return not first[: len(self.indent(node))].strip() and (
-            first.encode()[: node.col_offset].strip() == b"" and (not rest or rest[0] == "#")
-        )
-
-    def code(self, node: ast.AST) -> str:
-        return ast.get_source_segment(self.text, node) or ast.unparse(node)
-
-    def before(self, node: ast.stmt, new: str) -> Edit:
-        place = (node.lineno, 1)
-        return Edit(self.path, place, place, f"{self.indent(node)}{new}{self.newline}")
-
-    def after(self, node: ast.stmt, new: str) -> Edit:
-        place = ((node.end_lineno or node.lineno) + 1, 1)
-        text = f"{self.indent(node)}{new}{self.newline}"
-        if place[0] > len(self.lines):
-            last = self.lines[-1]
-            place = (len(self.lines), len(last.rstrip("\r\n")) + 1)
-            text = f"{self.newline}{self.indent(node)}{new}"
-        return Edit(self.path, place, place, text)
-
-    def without(self, node: ast.stmt) -> Edit:
-        return Edit(self.path, (node.lineno, 1), ((node.end_lineno or node.lineno) + 1, 1), "")
-
-    @property
-    def newline(self) -> str:
-        return "\r\n" if "\r\n" in self.text else "\n"
 
 
 def attach(
@@ -88,7 +19,7 @@ def attach(
     """The findings, with fixes where one was found that holds."""
     if not any(finding.rule in MAKERS for finding in findings):
         return findings
-    source = Source(text, path, tree, text.splitlines(keepends=True))
+    source = Source(text, path, tree, lines_of(text))
     rules = tuple(rules)
     return [replace(one, fix=_tried(one, findings, source, rules)) for one in findings]
 
@@ -156,10 +87,13 @@ def _move_zero_after_step(source: Source, finding: Finding) -> list[Edit]:
     found = _call_at(source, finding)
     if found is None:
         return []
-    step = _step_of(source, finding)
-    if step is None or not source.alone(step) or _only_one(source, found[0]):
+    return _move_after(source, found[0], _step_of(source, finding))
+
+
+def _move_after(source: Source, statement: ast.stmt, step: ast.stmt | None) -> list[Edit]:
+    if step is None or not source.alone(step) or _only_one(source, statement):
         return []
-    return [source.without(found[0]), source.after(step, source.code(found[0]))]
+    return [source.without(statement), source.after(step, source.moved(statement))]
 
 
 def _only_one(source: Source, statement: ast.stmt) -> bool:
@@ -188,7 +122,7 @@ def _zero_at_top(source: Source, finding: Finding) -> list[Edit]:
     loop = source.loop_around(found[0]) if found else None
     if found is None or loop is None or loop.body[0] is found[0] or _only_one(source, found[0]):
         return []
-    return [source.without(found[0]), source.before(loop.body[0], source.code(found[0]))]
+    return [source.without(found[0]), source.before(loop.body[0], source.moved(found[0]))]
 
 
 def _unscale_first(source: Source, finding: Finding) -> list[Edit]:
@@ -198,7 +132,7 @@ def _unscale_first(source: Source, finding: Finding) -> list[Edit]:
         return []
     later = [one for one in ast.walk(source.tree) if _is_call(one, "unscale_", found[0])]
     if later and isinstance(later[0], ast.Expr) and source.alone(later[0]):
-        return [source.before(found[0], source.code(later[0])), source.without(later[0])]
+        return [source.before(found[0], source.moved(later[0])), source.without(later[0])]
     steps = [
         one
         for one in ast.walk(source.tree)
@@ -225,12 +159,16 @@ def _is_call(node: ast.AST, name: str, after: ast.stmt) -> bool:
 
 
 def _update_after_step(source: Source, finding: Finding) -> list[Edit]:
+    """An update that is missing comes after the step; one inside a window moves there."""
     found = _call_at(source, finding)
     if found is None or not isinstance(found[1].func, ast.Attribute):
         return []
-    if found[1].func.attr != "step":
+    statement, func = found[0], found[1].func
+    if func.attr == "update":
+        return _move_after(source, statement, source.statement(finding.because[-1].site.line))
+    if func.attr != "step":
         return []
-    return [source.after(found[0], f"{source.code(found[1].func.value)}.update()")]
+    return [source.after(statement, f"{source.code(func.value)}.update()")]
 
 
 def _guard(source: Source, finding: Finding) -> list[Edit]:

@@ -17,10 +17,15 @@ from gradkeeper.lint.values import (
     Sched,
     Value,
 )
+from gradkeeper.lint.words import words
 from gradkeeper.model import events as ev
 
 Args = list[Value]
 Kwargs = dict[str, Value]
+PREPARES = words(
+    """prepare prepare_model prepare_optimizer prepare_scheduler
+    setup setup_module setup_optimizers setup_dataloaders"""
+)
 
 
 def accelerator_method(
@@ -32,17 +37,18 @@ def accelerator_method(
         steps = None if value.short else value.steps
         events_of.backward(r, loss, node, divided_by=steps)
         return None
-    if name in ("prepare", "setup", "prepare_model", "prepare_optimizer", "prepare_scheduler"):
+    if name in PREPARES:
         return _prepare(value, args)
     if name in ("accumulate",):
         return Context("accumulate", value)
     if name in ("no_sync", "no_backward_sync"):
-        return Context("no_sync")
+        enabled = kwargs.get("enabled", args[1] if len(args) > 1 else True)
+        return Context("no_sync" if enabled is True else "pass")
     if name in ("clip_grad_norm_", "clip_grad_value_", "clip_gradients"):
         if value.sync:
             events_of.clip(r, _clip_target(args), None, node, scale_aware=True)
         return Opaque("norm", data=True)
-    if name in ("unwrap_model", "setup_module", "setup_dataloaders", "prepare_data_loader"):
+    if name in ("unwrap_model", "prepare_data_loader"):
         return args[0] if args else None
     if name == "autocast":
         return Context("autocast", None)

@@ -122,10 +122,8 @@ def _run_quiet(r: Rehearsal, function: Function, frame: Frame) -> Value:
 
 def _is_dull(result: Value) -> bool:
     if isinstance(result, Opaque):
-        return not (
-            result.flow or result.maybe or result.node or result.role or result.leaf
-        ) and not (result.hints or result.disk or result.length or result.attrs)
-    if isinstance(result, (list, tuple)):
+        return result.blank()
+    if isinstance(result, tuple):  # a list has a length, which may count the batches of a window
         return all(_is_dull(one) for one in result[:8])
     if isinstance(result, dict):
         return all(_is_dull(one) for one in list(result.values())[:8])

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from gradkeeper.lint.rehearse import Run
 from gradkeeper.model import Findings, audit
+from gradkeeper.model.events import Backward
 from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 
@@ -12,6 +13,8 @@ ON_FAULTS = ("GK605",)
 """What a path with an exception on it may speak of; the rest is told by the ordinary paths."""
 DISCARDS = ("GK102",)
 """What a path refutes that runs the same backward and passes the line by."""
+BY_RANKS = ("GK501",)
+"""What depends on a test that picks the micro-batch to synchronise on."""
 Key = tuple[str, str, int]
 
 
@@ -25,7 +28,7 @@ def judge(runs: Iterable[Run], rules: Iterable[Rule]) -> list[Finding]:
     heard: list[dict[Key, Finding]] = []
     for run in trusted:
         told = audit(run.tape, rules)
-        folded = Findings(one for one in told if not run.faulty or one.rule in ON_FAULTS)
+        folded = Findings(one for one in told if _may_speak(one, run))
         heard.append({(one.rule, one.site.file, one.site.line): one for one in folded})
     lines = [{(e.site.file, e.site.line) for e in run.tape} for run in trusted]
     found: dict[Key, Finding] = {}
@@ -34,6 +37,20 @@ def judge(runs: Iterable[Run], rules: Iterable[Rule]) -> list[Finding]:
             if key not in found:
                 found[key] = _weigh(key, finding, trusted, heard, lines)
     return list(found.values())
+
+
+def _may_speak(finding: Finding, run: Run) -> bool:
+    if run.faulty:
+        return finding.rule in ON_FAULTS
+    return finding.rule not in BY_RANKS or run.windowed or not _picks(run, finding)
+
+
+def _picks(run: Run, finding: Finding) -> bool:
+    """The backward is synchronised in some rounds: which ones, only a known window can tell."""
+    site = finding.because[0].site
+    return any(
+        isinstance(event, Backward) and event.synced and event.site == site for event in run.tape
+    )
 
 
 def _weigh(

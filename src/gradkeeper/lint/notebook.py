@@ -4,7 +4,9 @@ import json
 import re
 from dataclasses import dataclass, replace
 
-from gradkeeper.model.finding import Because, Edit, Finding, Fix
+from gradkeeper.lint.cells import in_file, locate
+from gradkeeper.lint.edits import replaced
+from gradkeeper.model.finding import Because, Finding, Fix
 
 MAGIC_VALUE = re.compile(r"^(\s*[\w.,\s]+=\s*)[!%]")
 
@@ -14,6 +16,8 @@ class Notebook:
     text: str
     starts: list[tuple[int, int]]
     """For each code cell: its number, from 1 over all cells, and the line it begins on."""
+    file: str = ""
+    """The JSON as it stands on disk."""
 
     def place(self, line: int) -> tuple[int | None, int]:
         cell, first = None, 1
@@ -31,13 +35,29 @@ class Notebook:
             for one in finding.because
         )
         site = finding.site._replace(line=line)
-        return replace(finding, site=site, cell=cell, because=because, fix=None)
+        return replace(finding, site=site, cell=cell, because=because, fix=self._fix(finding.fix))
+
+    def _fix(self, fix: Fix | None) -> Fix | None:
+        """The same fix as edits of the file; None if the file would not then hold that program."""
+        if fix is None:
+            return None
+        cells = locate(self.file)
+        edits = []
+        for edit in fix.edits:
+            cell, line = self.place(edit.start[0])
+            if cell is None:
+                return None
+            edits.append(in_file(self.file, cells[cell], edit, edit.start[0] - line + 1))
+        after = read(replaced(self.file, edits).encode())
+        same = _code_lines(after.text) == _code_lines(replaced(self.text, fix.edits))
+        return Fix(fix.safe, tuple(edits)) if same else None
 
 
 def read(raw: bytes) -> Notebook:
     """ValueError if it is no notebook."""
     try:
-        cells = json.loads(raw.decode("utf-8-sig"))["cells"]
+        file = raw.decode("utf-8-sig")
+        cells = json.loads(file)["cells"]
         sources = [_source(cell) for cell in cells]
     except (KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
         raise ValueError(f"not a notebook: {error}") from None
@@ -49,7 +69,11 @@ def read(raw: bytes) -> Notebook:
         starts.append((number, len(lines) + 1))
         lines.extend(_tolerated(source))
         lines.append("")
-    return Notebook("\n".join(lines) + "\n", starts)
+    return Notebook("\n".join(lines) + "\n", starts, file)
+
+
+def _code_lines(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line.strip()]
 
 
 def _source(cell: dict[str, object]) -> str | None:
@@ -76,6 +100,3 @@ def _line(line: str) -> str:
     if bare.startswith(("%", "!", "?")) or (bare.endswith("?") and " " not in bare):
         return line[: len(line) - len(bare)] + "pass"
     return line
-
-
-__all__ = ["Edit", "Fix", "Notebook", "read"]

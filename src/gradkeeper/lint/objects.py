@@ -57,7 +57,7 @@ def instantiate(
     kind = kind_of(cls)
     name = r.hint or cls.node.name
     if kind == "optimizer":
-        from gradkeeper.lint.externals import build_optimizer
+        from gradkeeper.lint.owners import build_optimizer
 
         return build_optimizer(r, cls.node.name, args, kwargs, node)
     if kind == "module" or (kind == "lightning" and not _trains_by_hand(cls)):

@@ -107,6 +107,10 @@ class Rehearsal:
         if self.operations > self.budget:
             raise OutOfBudgetError
 
+    @property
+    def exhausted(self) -> bool:
+        return self.operations > self.budget
+
     def site(self, node: ast.AST) -> Site:
         key = (node, self.frame.function)
         found = self.sites.get(key)

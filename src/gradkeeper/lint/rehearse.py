@@ -21,7 +21,7 @@ OPERATIONS_A_LINE = 40
 MOST_ROOTS = 12
 BACKWARDS = {"backward", "manual_backward", "requires_grad"}
 """What fills gradients, by the names a survey notes; the last one stands for `.grad` itself."""
-MOST_OPERATIONS = 150_000
+MOST_OPERATIONS = 90_000
 
 
 @dataclass(slots=True)
@@ -34,6 +34,8 @@ class Run:
     faulty: bool = False
     spends: bool = True
     """Something is spent on it; a path without any step speaks neither for nor against."""
+    windowed: bool = False
+    """The source tells how many batches make a window."""
 
 
 @dataclass(slots=True)
@@ -100,7 +102,9 @@ def explore(program: Program, root: ast.AST | None) -> list[Run]:
             rehearsal = run(program, root, choices, gate)
         program.operations += rehearsal.operations
         spends = any(isinstance(one, (ev.Step, ev.Move)) for one in rehearsal.tape)
-        if _add(runs, rehearsal, choices, spends) and (spends or explorer.runs == 1):
+        new = _add(runs, rehearsal, choices, spends)
+        # What runs beside a path that is too long to finish would be too long as well.
+        if new and (spends or explorer.runs == 1) and not rehearsal.exhausted:
             explorer.learn(choices)
         if program.operations > program.budget:
             break
@@ -117,6 +121,7 @@ def _add(
     runs[key] = Run(rehearsal.tape, dict(choices.asked), tuple(rehearsal.doubts))
     runs[key].spends = spends
     runs[key].faulty = rehearsal.failing >= 2
+    runs[key].windowed = rehearsal.gate > 1
     return True
 
 

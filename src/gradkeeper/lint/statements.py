@@ -106,7 +106,8 @@ def _named(part: Opaque, name: str) -> Opaque:
 
 def _put_item(r: Rehearsal, target: ast.Subscript, value: Value) -> None:
     container = expressions.evaluate(r, target.value)
-    if not isinstance(container, dict):
+    blank = isinstance(value, Opaque) and value.blank()
+    if not isinstance(container, dict) and not blank:
         r.changes += 1
     if isinstance(target.slice, ast.Slice):
         if isinstance(container, Opaque):
@@ -273,6 +274,8 @@ def _either(r: Rehearsal, node: ast.If, question: str) -> Signal:
 
 
 def _changes(before: dict[str, Value], after: dict[str, Value]) -> dict[str, Value]:
+    if after == before:
+        return {}  # what most bodies leave: told in one call, without a look at each name
     return {name: value for name, value in after.items() if value is not before.get(name, MISSING)}
 
 

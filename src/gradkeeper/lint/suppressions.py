@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from gradkeeper.lint.source_text import lines_of
 from gradkeeper.model.finding import Finding
 
 ALLOW = re.compile(r"#\s*gradkeeper:\s*allow\s+([\w\-]+(?:\s*,\s*[\w\-]+)*)(?:\s+-+\s*(.*))?")
@@ -41,7 +42,7 @@ def read(text: str) -> list[Suppression]:
     if "gradkeeper:" not in text and "noqa" not in text:
         return []
     found = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(lines_of(text), 1):
         if "#" not in line:
             continue
         allow = ALLOW.search(line)

@@ -9,7 +9,13 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from gradkeeper.lint.vocabulary import LOUD_ATTRIBUTES, LOUD_METHODS, LOUD_NAMES, SCALER_NAME
+from gradkeeper.lint.vocabulary import (
+    LOUD_ATTRIBUTES,
+    LOUD_METHODS,
+    LOUD_NAMES,
+    SCALER_NAME,
+    UNSYNCED,
+)
 from gradkeeper.lint.words import words
 
 FETCH = re.compile(r"^next$|next_batch|get_batch|sample|fetch|get_data", re.I)
@@ -28,6 +34,12 @@ FIELDS: dict[type, tuple[str, ...]] = {
     for kind in vars(ast).values()
     if isinstance(kind, type) and issubclass(kind, ast.AST)
 } | {ast.Constant: (), ast.MatchSingleton: ()}
+LEAVES = (ast.Name, ast.Constant)
+BRANCHES = (ast.If, ast.IfExp, ast.While)
+HOLDERS = (ast.Assign, ast.keyword, ast.Return)
+GATHERING = (ast.GeneratorExp, ast.ListComp)
+TELLING = frozenset((ast.Call, ast.Attribute, *BRANCHES, *HOLDERS, *GATHERING))
+"""Kinds of nodes that any later look asks for; names and constants make up half of a tree."""
 
 
 @dataclass(slots=True)
@@ -103,14 +115,18 @@ def children(node: ast.AST) -> list[ast.AST]:
 
 
 def _walk(tree: ast.Module, found: Survey) -> tuple[list[ast.AST], dict[ast.AST, ast.AST]]:
-    """Iterative, since real files nest thousands of levels deep."""
+    """The nodes that tell something, in order, and who holds whom.
+
+    Iterative, since real files nest thousands of levels deep.
+    """
     order: list[ast.AST] = []
     parents: dict[ast.AST, ast.AST] = {}
     stack: list[tuple[ast.AST, ast.AST | None, ast.ClassDef | None]] = [(tree, None, None)]
     while stack:
         node, function, home = stack.pop()
-        order.append(node)
         kind = type(node)
+        if kind in TELLING:
+            order.append(node)
         if kind in FUNCTIONS:
             found.functions[node.name].append(node)  # type: ignore[attr-defined]
             found.order.append(node)
@@ -130,8 +146,9 @@ def _walk(tree: ast.Module, found: Survey) -> tuple[list[ast.AST], dict[ast.AST,
         elif kind in (ast.Yield, ast.YieldFrom) and function is not None:
             found.yields.add(function)
         for child in children(node):
-            parents[child] = node
-            stack.append((child, function, home))
+            if type(child) not in LEAVES:
+                parents[child] = node
+                stack.append((child, function, home))
     return order, parents
 
 
@@ -227,7 +244,7 @@ def _training_loops(
 
 
 def _uses_up(node: ast.AST, found: Survey) -> bool:
-    if not isinstance(node, (ast.GeneratorExp, ast.ListComp)):
+    if not isinstance(node, GATHERING):
         return False
     source = node.generators[0].iter
     return isinstance(source, ast.Name) and source.id in found.one_shot
@@ -235,7 +252,7 @@ def _uses_up(node: ast.AST, found: Survey) -> bool:
 
 def _is_loud(node: ast.AST, loud_names: set[str]) -> bool:
     if isinstance(node, ast.Attribute):
-        if node.attr in LOUD_ATTRIBUTES:
+        if node.attr in LOUD_ATTRIBUTES or node.attr in UNSYNCED:
             return True
         if node.attr == "update":
             receiver = node.value
@@ -253,12 +270,12 @@ def _is_loud(node: ast.AST, loud_names: set[str]) -> bool:
 
 def _find_gates(order: list[ast.AST], found: Survey) -> None:
     for node in order:
-        if isinstance(node, (ast.If, ast.IfExp, ast.While)):
+        if isinstance(node, BRANCHES):
             if node in found.loud:
                 _gates_in(node.test, found, compares=isinstance(node, ast.If))
             elif isinstance(node, ast.If) and _continues(node):
                 _gates_in(node.test, found, compares=False)
-        elif isinstance(node, (ast.Assign, ast.keyword, ast.Return)):
+        elif isinstance(node, HOLDERS):
             if isinstance(node.value, (ast.Compare, ast.BoolOp)):
                 _gates_in(node.value, found, compares=False)
 

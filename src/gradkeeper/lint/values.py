@@ -49,6 +49,12 @@ class Opaque:
     gradient: bool = False
     """It was read from a parameter's .grad."""
 
+    def blank(self) -> bool:
+        """Nothing at all is known of it: one such value is as good as another."""
+        return not (
+            self.flow or self.maybe or self.node or self.role or self.leaf or self.hints
+        ) and not (self.disk or self.length or self.attrs)
+
 
 @dataclass(eq=False, slots=True)
 class Module:

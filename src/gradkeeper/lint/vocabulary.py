@@ -36,6 +36,8 @@ LOUD_METHODS = CLIPS | words(
 )
 LOUD_NAMES = CLIPS | frozenset({"backward", "set_requires_grad", "requires_grad"})
 LOUD_ATTRIBUTES = frozenset({"grad", "requires_grad"})
+UNSYNCED = frozenset({"no_sync", "no_backward_sync"})
+"""Loud before they are called: whether a backward runs in them is often chosen elsewhere."""
 
 CUTS = words(
     """detach item numpy tolist argmax argmin bool long int eq ne lt gt le ge isnan isinf isfinite

@@ -2,11 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
+from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Event
 from gradkeeper.model.finding import Finding
 from gradkeeper.model.ledger import Ledger
 from gradkeeper.model.rule import Check, Rule
+
+E = TypeVar("E", bound=Event)
 
 
 class Auditor:
@@ -21,11 +25,15 @@ class Auditor:
 
     def post(self, event: Event) -> list[Finding]:
         """Enters an event and returns what the rules say of it."""
+        return self.enter(event)[1]
+
+    def enter(self, event: E) -> tuple[Entry[E], list[Finding]]:
+        """The same, with the entry that the rules read."""
         entry = self.ledger(event.rank).post(event)
         found: list[Finding] = []
         for check in self._checks.get(type(event), ()):
             found += check(entry)
-        return found
+        return entry, found
 
     def ledger(self, rank: int | None = None) -> Ledger:
         if rank not in self._ledgers:

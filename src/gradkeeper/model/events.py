@@ -240,9 +240,27 @@ class Digest(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Measure(Event):
+    """What a step is about to spend, in numbers. Taken only when asked for: it reads values.
+
+    `step` counts the optimizer's taken steps from 1. `loss` is the sum of the losses that are
+    spent, `norm` that of all gradients, `unclipped` what a clip found. `norms` goes with `layers`.
+    """
+
+    optimizer: str
+    step: int
+    loss: float | None = None
+    norm: float | None = None
+    unclipped: float | None = None
+    layers: Names = ()
+    norms: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Again(Event):
     """The last `length` events came `times` more, all alike, and were not written down.
 
+    Measurements do not count among them: they are written down every time.
     `optimizers` are those that stepped in one repetition, `lines` the sites of its backwards; each
     stands there as often as it came.
     """
@@ -286,6 +304,7 @@ KINDS: dict[str, type[Event]] = {
     "fault": Fault,
     "exhaust": Exhaust,
     "digest": Digest,
+    "measure": Measure,
     "again": Again,
     "close": Close,
 }

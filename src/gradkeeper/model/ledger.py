@@ -67,6 +67,7 @@ HANDLERS: dict[type[ev.Event], Callable[[Books, Any], Entry[Any]]] = {
     ev.Fault: gradients.on_fault,
     ev.Exhaust: on_fact,
     ev.Digest: on_fact,
+    ev.Measure: on_fact,
     ev.Again: data.on_again,
     ev.Close: ownership.on_close,
 }

@@ -80,7 +80,7 @@ def _fits(value: object, wanted: Any) -> bool:
     """Whether a value out of JSON has the type that a field asks for."""
     choices = get_args(wanted)
     if get_origin(wanted) is tuple:
-        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+        return isinstance(value, list) and all(_fits(one, choices[0]) for one in value)
     if get_origin(wanted) is Literal:
         return value in choices
     if choices:

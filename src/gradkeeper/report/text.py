@@ -1,30 +1,38 @@
 """Findings for a terminal: the line, the account, the way out."""
 
 from collections.abc import Iterable
+from unicodedata import east_asian_width
 
 from gradkeeper.model import Finding, Severity
+from gradkeeper.report.paint import PLAIN, Paint
 from gradkeeper.report.source import line_of, shown_path
 
 REMEDY_WIDTH = 64
 
 
-def render(findings: Iterable[Finding]) -> str:
+def render(findings: Iterable[Finding], *, paint: Paint = PLAIN, quiet: bool = False) -> str:
+    """All findings and a summary; `quiet` leaves the summary out."""
     shown = list(findings)
     if not shown:
-        return "the books balance: nothing found\n"
-    parts = [render_one(finding) for finding in shown]
-    return "\n".join([*parts, summary(shown)])
+        return "" if quiet else f"{paint.good('the books balance')}: nothing found\n"
+    parts = [render_one(finding, paint=paint) for finding in shown]
+    if not quiet:
+        parts.append(summary(shown))
+    return "\n".join(parts)
 
 
-def render_one(finding: Finding) -> str:
+def render_one(finding: Finding, *, paint: Paint = PLAIN) -> str:
     """One finding: place, excerpt, account, remedy."""
-    lines = [f"{place(finding)}  {finding.rule} {finding.name}{_nuance(finding)}"]
-    lines += _excerpt(finding)
+    code = paint.by(finding.severity, f"{finding.rule} {finding.name}")
+    lines = [f"{paint.bold(place(finding))}  {code}{_nuance(finding)}"]
+    lines += _excerpt(finding, paint)
     if finding.detail:
-        lines.append(f"   {finding.detail}{_times(finding)}")
+        often = times(finding)
+        lines.append(f"   {finding.detail}{f' ({often})' if often else ''}")
     if finding.remedy:
         remedy = f"   remedy: {finding.remedy}"
-        lines.append(f"{remedy:<{REMEDY_WIDTH}}(gradkeeper explain {finding.rule})")
+        gap = " " * max(2, REMEDY_WIDTH - len(remedy))
+        lines.append(f"{remedy}{gap}{paint.dim(f'(gradkeeper explain {finding.rule})')}")
     return "\n".join(lines) + "\n"
 
 
@@ -52,21 +60,38 @@ def _nuance(finding: Finding) -> str:
     return f" ({', '.join(words)})" if words else ""
 
 
-def _times(finding: Finding) -> str:
+def times(finding: Finding) -> str:
+    """How often and when, if more than once."""
     if finding.count == 1:
         return ""
     if finding.first_step is None or finding.first_step == finding.last_step:
-        return f" ({finding.count} times)"
-    return f" ({finding.count} times, steps {finding.first_step} to {finding.last_step})"
+        return f"{finding.count} times"
+    return f"{finding.count} times, steps {finding.first_step} to {finding.last_step}"
 
 
-def _excerpt(finding: Finding) -> list[str]:
+def _excerpt(finding: Finding, paint: Paint) -> list[str]:
     text = line_of(finding.site.file, finding.site.line)
     if text is None:
         return [f"   {finding.message}"]
-    margin = " " * len(f"{finding.site.line:5}")
-    pointer = " " * (finding.site.column - 1)
+    number = f"{finding.site.line:5}"
+    margin = " " * len(number)
+    pointer = "".join(map(_blank, text[: finding.site.column - 1]))
+    marker = paint.by(finding.severity, f"^ {finding.message}")
     return [
-        f"{finding.site.line:5} | {text.rstrip()}",
-        f"{margin} | {pointer}^ {finding.message}",
+        f"{paint.dim(f'{number} |')} {_printable(text.rstrip())}",
+        f"{paint.dim(f'{margin} |')} {pointer}{marker}",
     ]
+
+
+def _blank(letter: str) -> str:
+    """As wide as the letter, so that the marker stands below its column."""
+    if letter == "\t":
+        return letter
+    return "  " if east_asian_width(letter) in "WF" else " "
+
+
+def _printable(text: str) -> str:
+    """A source line must not command the terminal."""
+    return "".join(
+        one if one.isprintable() or one == "\t" else "\N{REPLACEMENT CHARACTER}" for one in text
+    )

@@ -89,6 +89,8 @@ class Crediting:
             # Only close looks ask for it; in a steady loop the gradients themselves will do.
             self._loss = tensors[0].detach() if _is_one_number(tensors) else None
             self._items = losses.items_of(self._facts.counted)
+        if keeper.measures is not None:
+            keeper.measures.begins(tensors)
         line = self._lines.get(site)
         if line is None:
             line = self._lines[site] = Line()
@@ -158,6 +160,8 @@ class Crediting:
             keeper.synced(credited), keeper.running[0] if keeper.running else None,
         )  # fmt: skip
         keeper.journal.enter(key, late)
+        if keeper.measures is not None:
+            keeper.measures.credited(credited)
         for cohort in credited:
             cohort.fresh += 1
             if self._loss is not None and len(cohort.losses) < MOST_LOSSES:

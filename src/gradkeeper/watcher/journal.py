@@ -133,6 +133,11 @@ class Journal:
         if len(self._tape.events) > MOST_KEPT:
             del self._tape.events[: MOST_KEPT // 2]
 
+    def aside(self, event: Event) -> None:
+        """Writes down what is new each time and read by no rule, beside the rounds."""
+        if not self.muted:
+            self._write(replace(event, rank=self._rank))
+
     def unsettle(self) -> None:
         """What just came depends on values, not only on the order of calls: no pattern over it."""
         self._steady_from = len(self._keys)

@@ -23,6 +23,7 @@ from gradkeeper.watcher.feed import Feed
 from gradkeeper.watcher.hands import Hands
 from gradkeeper.watcher.journal import Journal
 from gradkeeper.watcher.marks import all_finite, grads_of, norms_are_finite
+from gradkeeper.watcher.measures import Measures
 from gradkeeper.watcher.naming import ModuleMap, Namer
 from gradkeeper.watcher.owners import Owners, signature_of
 from gradkeeper.watcher.ranks import Ranks
@@ -46,6 +47,8 @@ class Keeper:
         sites: Sites,
         claims: Claims,
         only: tuple[torch.optim.Optimizer, ...] = (),
+        *,
+        norms: bool = False,
     ) -> None:
         self.thread = threading.current_thread()
         self._claims = claims
@@ -62,6 +65,7 @@ class Keeper:
         self.stored = Stored(self)
         self.ranks = Ranks()
         self.routine = Routine(self)
+        self.measures = Measures(self.modules.path, journal.aside) if norms else None
         self.running: list[str] = []
         """Optimizers whose step is under way, outermost first."""
         self.taken = False
@@ -179,6 +183,8 @@ class Keeper:
         self.taken = True
         taken = not _refused(optimizer)
         finite = self._finite(name, mine) if taken else None
+        if taken and self.measures is not None:
+            self.measures.step(name, mine, site)
         self.journal.enter((ev.Step, site, name, taken, self.scaling, finite))
         if not taken:
             return
@@ -309,6 +315,8 @@ class Keeper:
         node: Any = output.grad_fn
         if node is not None:
             node.metadata[losses.SCALED_BY] = name
+        if self.measures is not None:
+            self.measures.scaled(output, scaler)
         self.post(ev.Scale, self.arrive(), name)
 
     def unscaled(self, optimizer: torch.optim.Optimizer, scaler: object) -> None:

@@ -79,7 +79,12 @@ class Routine:
     # Remembering
 
     def start(self) -> Start | None:
-        """Where the journal is, for `learn`; None where there is nothing to learn."""
+        """Where the journal is, for `learn`; None where there is nothing to learn.
+
+        Measuring is no routine: each backward and step is read.
+        """
+        if self._keeper.measures is not None:
+            return None
         journal = self._keeper.journal
         return (journal.place, journal.times) if journal.steady else None
 

@@ -62,6 +62,7 @@ class Watch:
         show: Show | None = None,
         tape: Tape | None = None,
         own: tuple[str, ...] = (),
+        norms: bool = False,
     ) -> None:
         self.tape = tape if tape is not None else Tape()
         self._found = Findings()
@@ -70,6 +71,7 @@ class Watch:
         self.on_finding = choice_of(on_finding)
         self._check_finite = check_finite
         self._show = show
+        self._norms = norms
         self._sites = Sites(own)
         self._calls = Calls(self._make_keeper)
         self._reads = Reads(self._calls)
@@ -114,7 +116,7 @@ class Watch:
 
     def _make_keeper(self) -> Keeper:
         journal = Journal(Auditor(ALL), self.tape, self._report, rank=_rank(), reads=self._reads)
-        keeper = Keeper(journal, self._sites, self._claims, self._optimizers)
+        keeper = Keeper(journal, self._sites, self._claims, self._optimizers, norms=self._norms)
         keeper.check_finite = self._check_finite
         with self._lock:
             self._keepers.append(keeper)

@@ -1,0 +1,68 @@
+"""`gradkeeper prove-resume -- python train.py`: whether a script resumes exactly after kills."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from gradkeeper.cli.errors import CliError
+
+NAME = "prove-resume"
+HELP = "kill and restart a training script, and compare its weights with an uninterrupted run's"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "gradkeeper prove-resume [options] -- python train.py [args ...]"
+    parser.epilog = (
+        "Each run works in a fresh copy of the working folder. Exit 0: exact; 1: the weights "
+        "differ, or a restart fails; 2: nothing can be said (the script fails, takes no step, or "
+        "does not repeat itself)."
+    )
+    parser.add_argument("--kills", type=_count, default=5, metavar="N", help="how many (5)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="where they fall (0)")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="text")
+    parser.add_argument(
+        "--share",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="a file or folder that the script only reads: linked, not copied",
+    )
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="keep copies, records and logs in a new folder"
+    )
+    parser.add_argument("command_line", nargs=argparse.REMAINDER, help="the command")
+
+
+def run(args: argparse.Namespace) -> int:
+    from gradkeeper.prove.errors import ProveError
+    from gradkeeper.prove.proof import prove
+    from gradkeeper.prove.telling import as_json, as_text
+
+    command = args.command_line
+    if command[:1] == ["--"]:
+        command = command[1:]
+    if not command:
+        raise CliError("name the command: gradkeeper prove-resume -- python train.py")
+    try:
+        proof = prove(
+            command,
+            kills=args.kills,
+            seed=args.seed,
+            share=args.share,
+            keep=args.keep,
+            say=_to_stderr,
+        )
+    except ProveError as error:
+        raise CliError(str(error)) from None
+    sys.stdout.write(as_json(proof) if args.format == "json" else as_text(proof))
+    return 0 if proof.exact else 1
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: at least one kill")
+    return int(text)
+
+
+def _to_stderr(line: str) -> None:
+    print(f"gradkeeper: {line}", file=sys.stderr, flush=True)

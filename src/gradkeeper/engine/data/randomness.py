@@ -1,0 +1,118 @@
+"""Random number generators of every kind, read and put back as plain values.
+
+What is read can be compared with ==, sent between processes and kept in a checkpoint.
+"""
+
+import random
+import sys
+from array import array
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    import numpy
+
+Drawn = Any
+"""The state of one generator: bytes, numbers, strings, and tuples or dicts of them."""
+
+
+def is_generator(thing: Any) -> bool:
+    # Drawing from the system leaves nothing to put back.
+    if isinstance(thing, random.SystemRandom):
+        return False
+    return isinstance(thing, torch.Generator | random.Random) or _is_numpy(thing)
+
+
+def shared() -> dict[str, Any]:
+    """The generators of the process, that anything may draw from."""
+    found = {"python": random._inst, "torch": torch.default_generator}
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        found["numpy"] = numpy.random.mtrand._rand
+    return found
+
+
+def read(generator: Any) -> Drawn:
+    if isinstance(generator, torch.Generator):
+        return generator.get_state().numpy().tobytes()
+    if isinstance(generator, random.Random):
+        version, words, gauss = generator.getstate()
+        return (version, array("I", words).tobytes(), gauss)
+    return _frozen(_numpy_state(generator))
+
+
+def write(generator: Any, drawn: Drawn) -> None:
+    if isinstance(generator, torch.Generator):
+        generator.set_state(torch.frombuffer(bytearray(drawn), dtype=torch.uint8))
+    elif isinstance(generator, random.Random):
+        version, words, gauss = drawn
+        generator.setstate((version, tuple(array("I", words)), gauss))
+    elif hasattr(generator, "bit_generator"):
+        generator.bit_generator.state = _thawed(drawn)
+    else:
+        generator.set_state(_thawed(drawn))
+
+
+def kind(generator: Any) -> str:
+    """Enough to make another one of it."""
+    match generator:
+        case torch.Generator():
+            return f"torch {generator.device}"
+        case random.Random():
+            return "python"
+    if hasattr(generator, "bit_generator"):
+        return f"numpy {type(generator.bit_generator).__name__}"
+    return "numpy RandomState"
+
+
+def made(kind: str) -> Any:
+    family, _, name = kind.partition(" ")
+    if family == "torch":
+        return torch.Generator(device=name)
+    if family == "python":
+        return random.Random()
+    import numpy
+
+    if name == "RandomState":
+        return numpy.random.RandomState()
+    return numpy.random.Generator(getattr(numpy.random, name)())
+
+
+def _is_numpy(thing: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return False
+    return isinstance(thing, numpy.random.Generator | numpy.random.RandomState)
+
+
+def _numpy_state(generator: Any) -> Mapping[str, Any]:
+    if hasattr(generator, "bit_generator"):
+        state: Mapping[str, Any] = generator.bit_generator.state
+        return state
+    legacy: Mapping[str, Any] = generator.get_state(legacy=False)
+    return legacy
+
+
+def _frozen(value: Any) -> Any:
+    """Arrays as bytes, so that == says whether two states are the same."""
+    if isinstance(value, Mapping):
+        return {name: _frozen(one) for name, one in value.items()}
+    if hasattr(value, "tobytes"):
+        return (value.dtype.str, value.tobytes())
+    return value
+
+
+def _thawed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _thawed(one) for name, one in value.items()}
+    if isinstance(value, tuple):
+        return _array(*value)
+    return value
+
+
+def _array(dtype: str, content: bytes) -> "numpy.ndarray[Any, Any]":
+    import numpy
+
+    return numpy.frombuffer(content, dtype=dtype).copy()

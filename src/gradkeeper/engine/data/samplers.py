@@ -1,0 +1,121 @@
+"""A loader's samplers, and what they themselves hold at the begin of an epoch."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+
+SCALARS = (int, float, bool, str)
+# The process's generators give these a seed or an order at the first index, and nothing after it.
+DRAW_AT_FIRST = (
+    BatchSampler,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+    list,
+    range,
+    tuple,
+)
+Held = dict[str, Any]
+
+
+class Samplers:
+    """The index sampler, and those it draws from.
+
+    A sampler with `state_dict()` says what it holds. Of others the numbers are taken (`epoch` of a
+    DistributedSampler), and lists and tensors that have changed since (an order shuffled in place).
+    """
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        self.index: Any = (
+            loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
+        )
+        self._chain = dict(_chain(self.index))
+        self.draw_at_first = all(type(one) in DRAW_AT_FIRST for one in self._chain.values())
+        self._first = {name: _sequences(one) for name, one in self._chain.items()}
+
+    def read(self) -> Held:
+        return {name: self._read(name, one) for name, one in self._chain.items()}
+
+    def _read(self, name: str, sampler: Any) -> Held:
+        if is_stateful(sampler):
+            return {"state": copy.deepcopy(sampler.state_dict())}
+        held = {attribute: value for attribute, value in _own(sampler) if type(value) in SCALARS}
+        first = self._first[name]
+        moved = {
+            attribute: value
+            for attribute, value in _sequences(sampler).items()
+            if not _same(value, first.get(attribute))
+        }
+        return {"attributes": held | moved}
+
+    def write(self, held: Held) -> None:
+        for name, parts in held.items():
+            sampler = self._chain[name]
+            if "state" in parts:
+                sampler.load_state_dict(copy.deepcopy(parts["state"]))
+                continue
+            for attribute, value in parts["attributes"].items():
+                if not _same(getattr(sampler, attribute, None), value):
+                    _set(sampler, attribute, value)
+
+
+def is_stateful(thing: Any) -> bool:
+    return all(callable(getattr(thing, name, None)) for name in ("state_dict", "load_state_dict"))
+
+
+def _chain(sampler: Any) -> Iterator[tuple[str, Any]]:
+    name, seen = "sampler", set()
+    while sampler is not None and id(sampler) not in seen:
+        seen.add(id(sampler))
+        yield name, sampler
+        sampler, name = getattr(sampler, "sampler", None), f"{name}.sampler"
+
+
+def _own(sampler: Any) -> list[tuple[str, Any]]:
+    return list(getattr(sampler, "__dict__", {}).items())
+
+
+def _sequences(sampler: Any) -> Held:
+    found: Held = {}
+    for attribute, value in _own(sampler):
+        if isinstance(value, torch.Tensor):
+            found[attribute] = value.clone()
+        elif type(value) is list and all(type(one) in SCALARS for one in value):
+            found[attribute] = list(value)
+        elif type(value).__module__ == "numpy" and hasattr(value, "tobytes"):
+            found[attribute] = value.copy()
+    return found
+
+
+def _same(one: Any, other: Any) -> bool:
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if hasattr(one, "tobytes"):
+        return bool(one.dtype == other.dtype and one.tobytes() == other.tobytes())
+    return bool(one == other)
+
+
+def _set(sampler: Any, attribute: str, value: Any) -> None:
+    if attribute == "epoch" and callable(getattr(sampler, "set_epoch", None)):
+        # It may pass the number on to others.
+        sampler.set_epoch(value)
+    elif type(value) is list and isinstance(getattr(sampler, attribute, None), list):
+        # In place: others may hold the same list.
+        getattr(sampler, attribute)[:] = value
+    else:
+        setattr(sampler, attribute, copy.deepcopy(value))

@@ -1,0 +1,43 @@
+"""A loader that knows its own place: torchdata's StatefulDataLoader, or anything alike."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from gradkeeper.engine.data.digest import digest_of
+from gradkeeper.engine.data.handing import Count, Handing, count_of
+from gradkeeper.engine.data.shape import length_of, shape_of
+
+
+class StatedFeed:
+    def __init__(self, loader: Iterable[Any]) -> None:
+        self._loader: Any = loader
+        self._count = Count(ended=True)
+        self._source: Iterator[Any] = iter(())
+
+    @property
+    def length(self) -> int | None:
+        return length_of(self._loader)
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        return shape_of(self._loader)
+
+    def check(self) -> None:
+        return
+
+    def begin(self, epoch: int) -> Iterator[Any]:
+        self._count = Count(epoch)
+        self._source = iter(self._loader)
+        return Handing(self._count, self._source.__next__)
+
+    def state(self) -> dict[str, Any]:
+        state = self._loader.state_dict()
+        return {**self._count.state(), "digest": digest_of(state), "loader": state}
+
+    def resume(self, state: dict[str, Any]) -> Iterator[Any]:
+        self._count = count_of(state)
+        # Before `iter`: StatefulDataLoader reads it there and nowhere else.
+        self._loader.load_state_dict(state["loader"])
+        if not self._count.ended:
+            self._source = iter(self._loader)
+        return Handing(self._count, self._source.__next__)

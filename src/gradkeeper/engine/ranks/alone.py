@@ -1,0 +1,84 @@
+"""One process: there is nobody to agree with."""
+
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from gradkeeper.engine.gradients import Norm, gradients, reconsidered, total_norm
+from gradkeeper.engine.journal import Journal
+from gradkeeper.engine.refusal import refuse_empty
+from gradkeeper.engine.scaling import unscale
+from gradkeeper.engine.weights import Weight
+
+if TYPE_CHECKING:
+    from gradkeeper.engine.crediting import Crediting
+    from gradkeeper.engine.owner import Owner
+    from gradkeeper.engine.pending import Pending
+    from gradkeeper.engine.ranks.even import EvenStream
+    from gradkeeper.engine.stream import Stream
+    from gradkeeper.engine.window import Window
+
+
+class Alone:
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    rank: int | None = None
+    """On the tape; None where there is one only."""
+    first = True
+    """Tells the user what all ranks would tell."""
+
+    def even(self, stream: "Stream") -> "Stream":
+        """The stream as this rank reads it."""
+        return stream
+
+    def group(self, group: list[Any]) -> list[Any]:
+        """The group of micro-batches that this rank is handed."""
+        return group
+
+    def left(self) -> None:
+        """The loop was left before its end."""
+
+    def open(self, window: "Window", stream: "Stream | EvenStream | None") -> None:
+        return
+
+    def close(self) -> None:
+        return
+
+    def by_closure(self) -> None:
+        """The window's losses are evaluated by the optimizer."""
+
+    def weighed(self, pending: "Pending", weight: Weight | None, *, counts: bool) -> Weight | None:
+        """The weight at which this rank's loss is credited."""
+        return weight
+
+    def credited(self) -> bool | None:
+        """After a backward: whether the ranks exchanged gradients in it."""
+        return None
+
+    def credit_nothing(
+        self, crediting: "Crediting", loss: object, *, retain_graph: bool | None
+    ) -> None:
+        """A loss of weight 0: its backward is not run."""
+
+    def torn(self, error: BaseException) -> None:
+        """A backward failed half-way."""
+
+    def measured(self, owner: "Owner", pending: "Pending") -> Norm:
+        """Makes gradients, weights and loss those of all ranks, and measures the gradients."""
+        held = gradients(owner.parameters)
+        refuse_empty(pending, held=bool(held))
+        unscale(owner, self._journal)
+        tensor = total_norm(held)
+        length, pending.weights = pending.weights.settled(tensor)
+        return Norm(tensor, length)
+
+    def reconsidered(self, norm: Norm, held: list[Tensor]) -> Norm:
+        return reconsidered(norm, held)
+
+    def failed(self, error: BaseException) -> str | None:
+        """An exception leaves the block. The reason, where it was another rank's."""
+        return None
+
+    def forget(self) -> None:
+        """Drops what is pending elsewhere than in `.grad`."""

@@ -1,0 +1,117 @@
+"""A loader of each rank, read so that all ranks take the same number of micro-batches.
+
+A rank that runs out is handed its last one again, at weight 0: its forward and backward are what
+the others wait for. Where all loaders have a length, ranks tell each other at a window's end how
+much is left, and need not ask in between; else they ask before each micro-batch.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from gradkeeper.engine.data import Feed
+from gradkeeper.engine.errors import LoaderError
+from gradkeeper.engine.ranks.words import Place, Word
+from gradkeeper.engine.stream import END, Position, Stream
+
+if TYPE_CHECKING:
+    from gradkeeper.engine.ranks.together import Together
+
+UNKNOWN = -1
+
+
+class EvenStream:
+    """As Stream, for several ranks."""
+
+    def __init__(self, stream: Stream, ranks: "Together") -> None:
+        self._stream = stream
+        self._ranks = ranks
+        self._last: Any = END
+        self.most: int | None = None
+        """What the rank with most has left; None where that is not known."""
+
+    @property
+    def length(self) -> int | None:
+        return self._stream.length
+
+    @property
+    def position(self) -> Position:
+        return self._stream.position
+
+    @property
+    def ended(self) -> bool:
+        return self._stream.ended
+
+    @property
+    def feed(self) -> Feed:
+        return self._stream.feed
+
+    @property
+    def between(self) -> bool:
+        return self._stream.between
+
+    @property
+    def remaining(self) -> int:
+        length = self._stream.length
+        return UNKNOWN if length is None else max(0, length - self._stream.position.batch)
+
+    def hear(self, words: list[Word]) -> None:
+        """Each rank has said how much is left."""
+        left = [int(word.remaining) for word in words]
+        self.most = None if UNKNOWN in left else max(left)
+
+    def begin_epoch(self) -> None:
+        self._stream.begin_epoch()
+        self.hear(self._ranks.roll.call(Place.EPOCH, remaining=self.remaining))
+
+    def resume_epoch(self, position: Position, state: dict[str, Any], *, ended: bool) -> None:
+        self._stream.resume_epoch(position, state, ended=ended)
+        self.hear(self._ranks.roll.call(Place.EPOCH, remaining=self.remaining))
+
+    def pass_over(self, position: Position) -> None:
+        self._stream.pass_over(position)
+
+    def more(self) -> bool:
+        """Whether any rank has another micro-batch; asked between windows."""
+        self._ranks.group_is_over()
+        if self.most:
+            return True
+        mine = self._stream.more()
+        left = self.remaining
+        # A loader may hold more than its length said.
+        said = max(left, int(mine)) if left != UNKNOWN else left
+        words = self._ranks.roll.call(Place.EPOCH, remaining=said, more=float(mine))
+        self.hear(words)
+        return any(word.more for word in words)
+
+    def read(self) -> Any:
+        """The next micro-batch, a last one again, or END."""
+        ranks = self._ranks
+        if ranks.window is None:
+            self.most = None  # a group is read: nobody tells how much is left after it
+            return self._stream.read()
+        ranks.between()
+        if not self._goes_on():
+            return END
+        batch = self._stream.read()
+        if batch is END:
+            batch = self._once_more()
+            ranks.hand_again()
+        else:
+            self._last = batch
+            ranks.hand()
+        return batch
+
+    def _once_more(self) -> Any:
+        if self._last is END:
+            raise LoaderError(
+                f"the loader of rank {self._ranks.rank} is empty and those of others are not: "
+                "each rank needs one micro-batch at least"
+            )
+        return self._last
+
+    def _goes_on(self) -> bool:
+        if not self._ranks.in_step(self):
+            return not self._ranks.filled
+        # A loader with a length is not asked beyond it within a window.
+        known = self._stream.length is not None
+        mine = self.remaining > 0 if known else self._stream.more()
+        return self._ranks.read_on(more=mine)

@@ -1,0 +1,159 @@
+"""DistributedDataParallel: which backward exchanges gradients, and that every rank takes its turn.
+
+DDP decides at the forward whether the backward after it is all-reduced, and reduces the first
+backward of a forward only. A *turn* is one such backward. All ranks take the same number of turns
+in a window; one that cannot (an exception, a `break`, a loss left out) takes an empty one, so that
+the others do not wait for it.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from gradkeeper.engine.ranks.exchange import average
+
+
+class Replicas:
+    lockstep = False
+    """Whether ranks must read each micro-batch together."""
+    copies = 0
+    """Of each gradient, among the ranks; 0: all of it is on each of them."""
+
+    def __init__(self, wrappers: list[DistributedDataParallel], *, every: bool) -> None:
+        self._wrappers = wrappers
+        self._group: Any = wrappers[0].process_group
+        self._every = every
+        self._alone = len(wrappers) == 1
+        self.unsynced = False
+        """There are gradients here that the others have not seen."""
+        self.exchanged = False
+        """In this window, gradients were exchanged."""
+        self.stuck = False
+        """The others wait for this rank, and it cannot join them."""
+        self._owed = 0
+        self._due = False
+        self._prepared = False
+        self._by_loader = False
+        self._hooks: list[Any] = []
+
+    # A window
+
+    def open(self, planned: int | None, *, by_loader: bool) -> None:
+        """`planned`: how many micro-batches each rank will be handed, where that is known."""
+        self.unsynced = self.exchanged = self.stuck = self._due = self._prepared = False
+        self._by_loader = by_loader
+        # Several wrappers may run in any order, and a rank cannot tell in which: at close, then.
+        known = planned if self._alone and planned else 0
+        self._owed = known if self._every else min(known, 1)
+        self._set(self._every and self._alone and not by_loader)
+        if self._alone:
+            self._hooks = [self._wrappers[0].register_forward_hook(self._ran_forward)]
+
+    def hand(self, *, last: bool) -> None:
+        """A micro-batch is handed out."""
+        self.take_due_turn()
+        self._due = self._alone and (self._every or last)
+        if self._due and not self._owed:
+            self._owed = 1
+        self._set(self._due)
+
+    def at_close(self) -> None:
+        """From now on, nothing is exchanged before the window's end."""
+        self._owed = 0
+        self._due = self._alone = False
+
+    def close(self) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+        self._alone = len(self._wrappers) == 1
+        self._set(True)
+
+    def _set(self, sync: bool) -> None:
+        for wrapper in self._wrappers:
+            wrapper.require_backward_grad_sync = sync
+
+    def _ran_forward(self, *_: object) -> None:
+        if self._wrappers[0].require_backward_grad_sync and torch.is_grad_enabled():
+            self._prepared = True
+
+    # Its backwards
+
+    @property
+    def exchanging(self) -> bool:
+        """The next backward is exchanged, so all ranks must run it."""
+        return self._prepared
+
+    def credited(self) -> bool:
+        """After a backward: whether it was exchanged."""
+        synced = self._prepared
+        self._prepared = False
+        self.unsynced = not synced
+        if synced:
+            self.exchanged = True
+            self._turn_taken()
+        return synced
+
+    def torn(self) -> None:
+        """A backward failed. Where it was exchanged, some of the gradients are already away."""
+        self.stuck = self._prepared
+
+    def leaves(self) -> list[Tensor]:
+        return [p for wrapper in self._wrappers for p in wrapper.parameters() if p.requires_grad]
+
+    # Turns
+
+    @property
+    def late(self) -> bool:
+        """The micro-batch is over, should have been exchanged and was not."""
+        return self._due
+
+    def take_due_turn(self) -> None:
+        if self._due:
+            self._empty_turn()
+
+    def finish(self) -> None:
+        """At the window's end: the turns that the others take and this rank did not."""
+        while self._owed > 0:
+            self._empty_turn()
+
+    def _turn_taken(self) -> None:
+        self._owed -= 1
+        self._due = False
+        if self._by_loader:
+            self._set(False)  # one turn for each micro-batch, or the ranks could not keep count
+
+    def _empty_turn(self) -> None:
+        """A forward and backward of nothing. What this rank has accumulated is exchanged with it.
+
+        DDP's two private halves of a forward, around no forward: what they exchange (buffers, the
+        order of buckets) the others exchange in theirs.
+        """
+        wrapper: Any = self._wrappers[0]
+        self._set(True)
+        with torch.enable_grad():
+            if not self._prepared:
+                wrapper._pre_forward()
+            sums = tuple(parameter.sum() for parameter in self._touched(wrapper))
+            roots = wrapper._post_forward(sums)
+            torch.autograd.backward(roots, [torch.zeros_like(one) for one in roots])
+        self._prepared = self.unsynced = False
+        self._turn_taken()
+
+    def _touched(self, wrapper: Any) -> list[Tensor]:
+        """All, or where DDP looks for unused ones those with a gradient: None must stay None."""
+        leaves = self.leaves()
+        if not wrapper.find_unused_parameters:
+            return leaves
+        return [leaf for leaf in leaves if leaf.grad is not None] or leaves[:1]
+
+    # What lies elsewhere
+
+    def exchange(self, parameters: list[Tensor]) -> None:
+        average(parameters, self._group)
+        self.unsynced = False
+
+    def forget(self) -> None:
+        """Nothing is pending but `.grad`."""

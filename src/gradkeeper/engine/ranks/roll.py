@@ -1,0 +1,112 @@
+"""The roll call: each rank says a word, and hears those of all others.
+
+One small all-gather between the hosts, in a process group of its own: so it never meets a
+collective of the model's, whatever a rank does wrong, and no device is waited for.
+"""
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from gradkeeper.engine.errors import RankError
+from gradkeeper.engine.journal import Journal
+from gradkeeper.engine.ranks.news import News, is_lost
+from gradkeeper.engine.ranks.words import NAMES, Place, Word, word_of
+
+
+class Roll:
+    """For preemption: set `wants_stop` (a signal handler may) and look at `stopping` after a call;
+    it turns true on all ranks in the same call."""
+
+    def __init__(self, news: News, journal: Journal) -> None:
+        self.rank = dist.get_rank()
+        self.size = dist.get_world_size()
+        self.news = news
+        self.wants_stop = False
+        self.stopping = False
+        self.agreed = 0.0
+        """The weight that all ranks' weights are relative to; 0 until agreed on, once per run."""
+        self._asked = False
+        self._journal = journal
+        self._window = 0
+        self._broken: str | None = None
+        self._group: Any = dist.new_group(backend="gloo", timeout=news.timeout)
+        self._heard = [torch.zeros(len(NAMES), dtype=torch.float64) for _ in range(self.size)]
+
+    def open_window(self) -> None:
+        self.must_be_whole()
+        self._asked = False
+        self._window += 1
+
+    def call(self, place: Place, **facts: float) -> list[Word]:
+        """The words of all ranks, in their order. A call in which a rank asks for the unit serves
+        that only: those who came for something else say their word again."""
+        self.must_be_whole()
+        line = self._journal.site.line
+        while True:
+            stop = float(self.wants_stop)
+            word = Word(place=place, window=self._window, line=line, stop=stop, **facts)
+            words = self._gather(word)
+            self.stopping = self.stopping or any(one.stop for one in words)
+            asked = any(one.place == Place.UNIT for one in words)
+            if asked:
+                self._hear_of_unit(words)
+            if not asked or place == Place.UNIT:
+                return words
+
+    def _gather(self, word: Word) -> list[Word]:
+        mine = torch.tensor(word.numbers(), dtype=torch.float64)
+        try:
+            dist.all_gather(self._heard, mine, group=self._group)
+        except RuntimeError as error:
+            raise self.lost(error) from error
+        self.news.take_back(self._window)
+        return [word_of(one.tolist()) for one in self._heard]
+
+    # The unit of weights
+
+    @property
+    def unit(self) -> float:
+        return self.agreed or 1.0
+
+    def ask_for_unit(self, weight: float) -> None:
+        """Once per run; in the next window again where all ranks' first losses weighed nothing."""
+        if self.needs_unit:
+            self.call(Place.UNIT, weight=weight)
+
+    @property
+    def needs_unit(self) -> bool:
+        return not (self.agreed or self._asked)
+
+    def _hear_of_unit(self, words: list[Word]) -> None:
+        self._asked = True
+        weights = (one.weight for one in words if one.place == Place.UNIT)
+        self.agreed = next((weight for weight in weights if weight), 0.0)
+
+    # When it fails
+
+    def tell(self, what: str) -> None:
+        """For the others to read, if they wait for this rank in vain or ask why it failed."""
+        site = self._journal.site
+        self.news.tell(f"{what} ({site.file}:{site.line})", self._window)
+
+    def lost(self, error: BaseException) -> RankError:
+        """A collective failed: no further one can be trusted to meet its like."""
+        self.stop_for(self.news.why(error))
+        return RankError(self._broken)
+
+    def stop_for(self, reason: str) -> None:
+        self._broken = reason
+
+    def raise_if_lost(self, error: BaseException) -> None:
+        if self._broken is None and is_lost(error):
+            raise self.lost(error) from error
+
+    @property
+    def broken(self) -> bool:
+        return self._broken is not None
+
+    def must_be_whole(self) -> None:
+        if self._broken is not None:
+            raise RankError(f"this engine stopped earlier: {self._broken}")

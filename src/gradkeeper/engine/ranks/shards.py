@@ -1,0 +1,118 @@
+"""FSDP2: which backward is reduced into the shards. Forward and backward are collective there, so
+ranks read in step, and meet once more before each forward: a rank that failed is not waited for.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
+
+from gradkeeper.engine.errors import WindowError
+from gradkeeper.engine.ranks import fsdp_private
+
+
+class Shards:
+    lockstep = True
+
+    def __init__(self, model: nn.Module, parameters: list[Tensor], *, every: bool) -> None:
+        self._model = model
+        self._roots = roots_of(model)
+        self._every = every
+        self.copies = copies_of(parameters)
+        self.meet: Callable[[], None] = lambda: None
+        """Called before each forward."""
+        self.unsynced = False
+        self.exchanged = False
+        self.stuck = False
+        self._sync = True
+        self._hooks: list[Any] = []
+
+    def open(self, planned: int | None, *, by_loader: bool) -> None:
+        self.unsynced = self.exchanged = self.stuck = False
+        self._set(self._every)
+        # In front of FSDP's own hook, which gathers the parameters.
+        hook = self._model.register_forward_pre_hook(self._before_forward, prepend=True)
+        self._hooks = [hook]
+
+    def hand(self, *, last: bool) -> None:
+        if not self._every:
+            self._set(last)
+
+    def close(self) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+        self._set(True)
+
+    def _set(self, sync: bool) -> None:
+        if sync is self._sync:
+            return
+        self._sync = sync
+        for root in self._roots:
+            root.set_requires_gradient_sync(sync)
+            root.set_is_last_backward(sync)
+
+    def _before_forward(self, *_: object) -> None:
+        self.meet()
+        self.exchanged = True
+        self.stuck = True  # until its backward is done: the others are in theirs
+
+    def torn(self) -> None:
+        self.stuck = True
+
+    def at_close(self) -> None:
+        raise WindowError("closures cannot be used with FSDP2: use DDP")
+
+    @property
+    def late(self) -> bool:
+        return False
+
+    @property
+    def exchanging(self) -> bool:
+        return True
+
+    def credited(self) -> bool:
+        self.stuck = False
+        self.unsynced = not self._sync
+        return self._sync
+
+    def leaves(self) -> list[Tensor]:
+        return fsdp_private.leaves(self._roots)
+
+    def take_due_turn(self) -> None:
+        """Ranks meet before each forward instead."""
+
+    def finish(self) -> None:
+        """As above."""
+
+    def exchange(self, parameters: list[Tensor]) -> None:
+        self._set(True)
+        fsdp_private.reduce_pending(self._roots)
+        self.unsynced = False
+
+    def forget(self) -> None:
+        fsdp_private.clear_pending(self._roots)
+
+
+def roots_of(model: nn.Module) -> list[FSDPModule]:
+    """Sharded modules that lie in no other sharded module."""
+    found: list[FSDPModule] = []
+    waiting = [model]
+    while waiting:
+        module = waiting.pop()
+        if isinstance(module, FSDPModule):
+            found.append(module)
+        else:
+            waiting.extend(module.children())
+    return found
+
+
+def copies_of(parameters: list[Tensor]) -> int:
+    """How many ranks hold the same shard: more than one where groups of ranks shard (HSDP)."""
+    first: Any = parameters[0]
+    copies = 1
+    for dimension, placement in enumerate(first.placements):
+        if placement.is_replicate():
+            copies *= first.device_mesh.size(dimension)
+    return copies

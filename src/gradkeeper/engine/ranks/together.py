@@ -1,0 +1,223 @@
+"""Several ranks that train one model: what a window does in all of them at once.
+
+Each backward is weighed by a unit that all ranks share, because DDP and FSDP2 average gradients
+before anybody knows the sum of weights. At a window's end one roll call adds up weights, losses and
+norms and tells who failed (closing.py); then all ranks hold the same numbers and decide alike.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from gradkeeper.engine.errors import LoaderError, RankError
+from gradkeeper.engine.gradients import Norm
+from gradkeeper.engine.journal import Journal
+from gradkeeper.engine.ranks.again import Before
+from gradkeeper.engine.ranks.closing import Closing
+from gradkeeper.engine.ranks.even import EvenStream
+from gradkeeper.engine.ranks.nothing import backward_of_nothing
+from gradkeeper.engine.ranks.replicas import Replicas
+from gradkeeper.engine.ranks.roll import Roll
+from gradkeeper.engine.ranks.shards import Shards
+from gradkeeper.engine.ranks.verdict import check_all_run_forward, failure, too_late
+from gradkeeper.engine.ranks.words import Place, State
+from gradkeeper.engine.weights import Tally, Weight, checked
+
+if TYPE_CHECKING:
+    from gradkeeper.engine.crediting import Crediting
+    from gradkeeper.engine.owner import Owner
+    from gradkeeper.engine.pending import Pending
+    from gradkeeper.engine.stream import Stream
+    from gradkeeper.engine.window import Window
+
+
+class Interrupted(BaseException):
+    """Leaves the block of a rank whose window another one ended. No `except Exception` keeps it."""
+
+
+class Together:
+    def __init__(
+        self, roll: Roll, sync: Replicas | Shards, models: list[nn.Module], journal: Journal
+    ) -> None:
+        self.roll = roll
+        self.rank: int | None = roll.rank
+        self.first = roll.rank == 0
+        self.window: Window | None = None
+        self._stream: EvenStream | None = None
+        self._sync = sync
+        self._models = models
+        self._journal = journal
+        self._closing = Closing(roll, sync, journal)
+        self._plan: int | None = None
+        """How many micro-batches each rank is handed in this window, where that is known."""
+        self._again: Before | None = None
+        """Set while a micro-batch is handed out again."""
+        self._group: list[Any] = []
+        self._group_again: Before | None = None
+        if isinstance(sync, Shards):
+            sync.meet = self._meet_before_forward
+
+    # The loop
+
+    def even(self, stream: "Stream") -> EvenStream:
+        return EvenStream(stream, self)
+
+    def group(self, group: list[Any]) -> list[Any]:
+        """A group of micro-batches; the last one again, at weight 0, where this rank has none."""
+        if group:
+            self._group = group
+            return group
+        if not self._group:
+            raise LoaderError(
+                f"the loader of rank {self.rank} is empty and those of others are not"
+            )
+        self._group_again = Before(self._models)
+        return self._group
+
+    def group_is_over(self) -> None:
+        if self._group_again is not None:
+            self._group_again.restore()
+            self._group_again = None
+
+    def left(self) -> None:
+        self.roll.tell("left its loop")
+
+    # A window
+
+    def open(self, window: "Window", stream: "Stream | EvenStream | None") -> None:
+        assert stream is None or isinstance(stream, EvenStream), "made by even()"
+        self.roll.open_window()
+        self.window, self._stream = window, stream
+        most = None if stream is None else stream.most
+        left = None if most is None else min(window.size - window.read, most)
+        self._plan = None if left is None else window.read + left
+        self._sync.open(left, by_loader=stream is not None)
+
+    def close(self) -> None:
+        self._sync.close()
+        self.window = self._stream = None
+
+    def by_closure(self) -> None:
+        self._sync.at_close()
+
+    def forget(self) -> None:
+        self._sync.forget()
+
+    # Its micro-batches
+
+    def in_step(self, stream: EvenStream) -> bool:
+        """Whether ranks meet before each micro-batch."""
+        return self._sync.lockstep or stream.most is None
+
+    @property
+    def filled(self) -> bool:
+        return self._plan is not None and self._read >= self._plan
+
+    @property
+    def _read(self) -> int:
+        return 0 if self.window is None else self.window.read
+
+    def read_on(self, *, more: bool) -> bool:
+        """All ranks are here: is there another micro-batch for them?"""
+        words = self.roll.call(Place.READ, more=float(more), handed=self._read)
+        if any(word.place == Place.CLOSE for word in words):
+            return False
+        check_all_run_forward(words)
+        return any(word.more for word in words)
+
+    def hand(self) -> None:
+        self._sync.hand(last=self._read + 1 == self._plan)
+
+    def hand_again(self) -> None:
+        self._again = Before(self._models)
+        self.hand()
+
+    def between(self) -> None:
+        """A micro-batch is over."""
+        if self._sync.late:
+            # Asked for first: a rank may wait with its weight where this one takes a turn.
+            self.roll.ask_for_unit(0.0)
+            self._sync.take_due_turn()
+        if self._again is not None:
+            self._again.restore()
+            self._again = None
+
+    def _meet_before_forward(self) -> None:
+        words = self.roll.call(Place.FORWARD)
+        if failure(words, self.roll.news) is not None:
+            raise Interrupted
+        check_all_run_forward(words)
+
+    # Its losses
+
+    def weighed(self, pending: "Pending", weight: Weight | None, *, counts: bool) -> Weight | None:
+        if self._again is not None or self._group_again is not None:
+            weight = 0.0 if counts else None
+        if self.roll.needs_unit:
+            self.roll.ask_for_unit(1.0 if weight is None else float(checked(weight)))
+        if not pending.counted and isinstance(pending.weights, Tally):
+            pending.weights.first = self.roll.unit
+        return weight
+
+    def credited(self) -> bool | None:
+        return self._sync.credited()
+
+    def credit_nothing(
+        self, crediting: "Crediting", loss: object, *, retain_graph: bool | None
+    ) -> None:
+        """Run where the others' backward waits for it."""
+        if not (self._sync.exchanging and isinstance(loss, Tensor) and loss.requires_grad):
+            return
+        backward_of_nothing(crediting, loss, self._sync.leaves(), retain_graph=retain_graph)
+        self._sync.credited()
+
+    def torn(self, error: BaseException) -> None:
+        self._sync.torn()
+        self.roll.raise_if_lost(error)
+
+    # Its end
+
+    def measured(self, owner: "Owner", pending: "Pending") -> Norm:
+        if self._sync.stuck and pending.torn is not None:
+            self.roll.stop_for(f"a backward failed while the ranks exchanged: {pending.torn}")
+            self.roll.tell(f"failed in a backward: {pending.torn}")
+            self.roll.must_be_whole()
+        self._finish()
+        handed = 0 if self._stream is None else self._read
+        return self._closing.measured(owner, pending, self._stream, handed)
+
+    def reconsidered(self, norm: Norm, held: list[Tensor]) -> Norm:
+        return self._closing.reconsidered(norm, held)
+
+    def _finish(self) -> None:
+        """What the others do in this window, and this rank has not done."""
+        try:
+            self.between()
+            self.roll.ask_for_unit(0.0)
+            self._sync.finish()
+        except RuntimeError as error:
+            self.roll.raise_if_lost(error)
+            raise
+
+    def failed(self, error: BaseException) -> str | None:
+        """An exception leaves the block. The reason, where it came from another rank."""
+        interrupted = isinstance(error, Interrupted)
+        if self.roll.broken:
+            return None
+        self.roll.raise_if_lost(error)
+        if not interrupted:
+            self.roll.tell(f"raised {type(error).__name__}: {error}")
+            if self._sync.stuck:
+                self.roll.stop_for(f"{type(error).__name__} while the others were computing")
+                return None
+        late = State.FAILED_LATE if self._sync.exchanged else State.FAILED
+        self._finish()
+        handed = 0 if self._stream is None else self._read
+        state = State.INTERRUPTED if interrupted else late
+        words = self._closing.call(state, self._stream, handed)
+        if not interrupted:
+            return None
+        reason = failure(words, self.roll.news)
+        if too_late(words):
+            raise RankError(f"{reason}: nothing was spent, the weights are as before")
+        return reason

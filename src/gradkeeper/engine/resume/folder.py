@@ -1,0 +1,76 @@
+"""The folder of one run: saved to, gone on from, and not shared with another run by accident."""
+
+import os
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from gradkeeper.checkpoint import Checkpoint, ReadError, Store, WriteBehind
+from gradkeeper.engine.errors import OtherRunError, SetupError
+
+
+class Folder:
+    def __init__(
+        self,
+        url: str | os.PathLike[str],
+        *,
+        keep: int = 3,
+        keep_every: int | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        try:
+            self.store = Store(url, keep=keep, keep_every=keep_every)
+        except ValueError as error:
+            raise SetupError(str(error)) from None
+        self.run = uuid.uuid4().hex
+        """Who writes here; whoever goes on from a checkpoint takes over its name."""
+        self._writer = WriteBehind(self.store)
+        self._overwrite = overwrite
+        self._claimed = False
+
+    def load(self) -> Checkpoint | None:
+        found = self.store.load()
+        if found is not None and "run" in found.facts:
+            self.run = found.facts["run"]
+            self._claimed = True
+        return found
+
+    def save(self, state: Any, facts: Mapping[str, Any], *, behind: bool) -> None:
+        others = [] if self._claimed else self._others()
+        facts = {"run": self.run, **facts}
+        if behind and not others:
+            self._writer.save(state, facts=facts)
+        else:
+            self._writer.save_now(state, facts=facts)
+        self._claimed = True
+        for name in others:
+            self.store.remove(name)
+
+    def wait(self) -> None:
+        """Until the last save is durable; raises if it failed."""
+        self._writer.wait()
+
+    def _others(self) -> list[str]:
+        """Checkpoints of other runs, if they may be overwritten."""
+        names = [name for name in self.store.names() if self._run_of(name) != self.run]
+        if names and not self._overwrite:
+            raise OtherRunError(
+                f"{self.store.folder} holds {names[-1]} of another run: call engine.resume() to go "
+                "on from it, choose another folder, or pass overwrite=True to replace it"
+            )
+        return names
+
+    def _run_of(self, name: str) -> str | None:
+        try:
+            run: str | None = self.store.look(name).facts.get("run")
+        except ReadError:
+            return None
+        return run
+
+
+def folder_of(
+    url: str | os.PathLike[str] | None, *, keep: int, keep_every: int | None, overwrite: bool
+) -> Folder | None:
+    if url is None:
+        return None
+    return Folder(url, keep=keep, keep_every=keep_every, overwrite=overwrite)

@@ -1,0 +1,109 @@
+"""The window that was open at a save: what was credited in it so far, ready to be credited on."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradkeeper.checkpoint import UnkeepableError
+from gradkeeper.engine.owner import Owner, parameters_of
+from gradkeeper.engine.pending import Pending
+from gradkeeper.engine.weights import DeviceTally, Tally, Weights
+
+State = dict[str, Any]
+TALLY = ("first", "total", "last")
+
+
+@dataclass(frozen=True)
+class OpenWindow:
+    size: int
+    read: int
+    opening: int
+    """Backward calls before its first micro-batch: the code that made them will run again."""
+    pending: Pending
+    gradients: list[Any]
+    """By the order of the optimizer's parameters."""
+
+    @property
+    def state(self) -> State:
+        pending = self.pending
+        return {
+            "size": self.size,
+            "read": self.read,
+            "opening": self.opening,
+            "weights": _weights_state(pending.weights),
+            "counted": pending.counted,
+            "credits": pending.credits,
+            "loss": pending.loss,
+            "torn": pending.torn,
+            "gradients": self.gradients,
+        }
+
+    def restore_gradients(self, owner: Owner) -> None:
+        for parameter, kept in zip(owner.parameters, self.gradients, strict=True):
+            if kept is not None:
+                _put(parameter, _gradient(kept).to(parameter.device))
+
+
+def window_of(state: State, device: torch.device) -> OpenWindow:
+    """Takes over the state's tensors: those of a state that somebody keeps are cloned first."""
+    loss = state["loss"]
+    pending = Pending(
+        weights=_weights_of(state["weights"], device),
+        counted=state["counted"],
+        credits=state["credits"],
+        loss=None if loss is None else loss.to(device),
+        torn=state["torn"],
+    )
+    return OpenWindow(state["size"], state["read"], state["opening"], pending, state["gradients"])
+
+
+def kept_gradients(owner: Owner) -> list[Any]:
+    """None stays None: optimizers skip it, and step on zeros."""
+    names = {id(one): name for name, one in owner.model.named_parameters()}
+    return [_kept(one.grad, names.get(id(one), "?")) for one in parameters_of(owner.optimizer)]
+
+
+def _kept(gradient: Tensor | None, name: str) -> Any:
+    if gradient is None or gradient.layout is torch.strided:
+        return gradient
+    if gradient.layout is not torch.sparse_coo:
+        raise UnkeepableError(f"the gradient of {name} has layout {gradient.layout}: not kept yet")
+    return {
+        "indices": gradient._indices(),
+        "values": gradient._values(),
+        "shape": list(gradient.shape),
+        "coalesced": gradient.is_coalesced(),
+    }
+
+
+def _gradient(kept: Any) -> Tensor:
+    if isinstance(kept, Tensor):
+        return kept
+    return torch.sparse_coo_tensor(
+        kept["indices"],
+        kept["values"],
+        kept["shape"],
+        is_coalesced=kept["coalesced"],
+        check_invariants=False,  # said, because torch warns where it is not
+    )
+
+
+def _put(parameter: Tensor, gradient: Tensor) -> None:
+    # Since torch 2.10 a parameter says which dtype its gradient has; a gradient's own is kept.
+    allowed = getattr(parameter, "grad_dtype", None)
+    if allowed is not None and allowed != gradient.dtype:
+        parameter.grad_dtype = gradient.dtype
+    parameter.grad = gradient
+
+
+def _weights_state(weights: Weights) -> State:
+    names = TALLY if isinstance(weights, Tally) else (*TALLY, "least")
+    return {name: getattr(weights, name) for name in names}
+
+
+def _weights_of(state: State, device: torch.device) -> Weights:
+    if "least" not in state:
+        return Tally(**state)
+    return DeviceTally(**{name: one.to(device) for name, one in state.items()})

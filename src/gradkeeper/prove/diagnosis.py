@@ -1,0 +1,159 @@
+"""Where a restarted process parts from the uninterrupted run, and what was not restored.
+
+A restart is put beside the place of the uninterrupted run that it resembles most, and both are
+read on from there until a step leaves other weights. What differed up to then is the cause, as far
+as a witness can see.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gradkeeper.prove.record import Backward, Record
+
+
+@dataclass(frozen=True)
+class Parting:
+    """The first restart after which things are not as they were."""
+
+    kill: int
+    step: int | None  # of the whole run, counted from 1; None where the weights were wrong at once
+    causes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Two runs side by side, from the same place on."""
+
+    mine: list[Backward]
+    whole: list[Backward]
+
+    def __iter__(self) -> Iterator[tuple[Backward, Backward]]:
+        return zip(self.mine, self.whole, strict=False)
+
+
+def parting(kill: int, restart: Record, whole: Record, steady: frozenset[str]) -> Parting | None:
+    """None if the restart goes the way of the uninterrupted run."""
+    if not restart.backwards:
+        return None
+    place = _place(restart.backwards[0], whole.backwards)
+    if place is None:
+        text = "weights: it begins with weights that the uninterrupted run had after no step"
+        return Parting(kill, None, (text,))
+    base = whole.backwards[place].step
+    step = _first_wrong_step(restart, whole, base)
+    if step is None:
+        return None
+    until = [one for one in restart.backwards if one.step <= step]
+    pairs = Pairs(until, whole.backwards[place:])
+    causes = [*_causes(pairs, whole, steady), *_rates(restart, whole, base, step)]
+    return Parting(kill, base + step + 1, tuple(causes or _last_resort(pairs)))
+
+
+def seeded(one: Record, other: Record) -> frozenset[str]:
+    """The generators that two fresh starts found in the same state: the others are anybody's."""
+    if not one.backwards or not other.backwards:
+        return frozenset()
+    left, right = one.backwards[0].generators, other.backwards[0].generators
+    return frozenset(name for name in left if left[name] == right.get(name))
+
+
+def _place(first: Backward, whole: list[Backward]) -> int | None:
+    """The place that resembles it most, of those with its weights."""
+
+    def likeness(one: Backward) -> tuple[bool, ...]:
+        return (
+            one.optimizer == first.optimizer,
+            first.batch is not None and one.batch == first.batch,
+            one.loss == first.loss,
+            one.generators == first.generators,
+            one.gradients == first.gradients,
+        )
+
+    found = [place for place, one in enumerate(whole) if one.weights == first.weights]
+    return max(found, key=lambda place: likeness(whole[place]), default=None)
+
+
+def _first_wrong_step(restart: Record, whole: Record, base: int) -> int | None:
+    mine, theirs = restart.steps, whole.steps[base:]
+    for number, (one, other) in enumerate(zip(mine, theirs, strict=False)):
+        if one.weights != other.weights:
+            return number
+    if restart.final is not None and len(mine) != len(theirs):
+        return min(len(mine), len(theirs))
+    return None
+
+
+def _causes(pairs: Pairs, whole: Record, steady: frozenset[str]) -> Iterator[str]:
+    yield from _pending(pairs)
+    for mine, theirs in pairs:
+        if mine.batch != theirs.batch:
+            yield f"order of batches: {_in_place_of(mine, theirs, whole)}"
+            break
+    names = _generators(pairs, steady)
+    if names:
+        yield f"random numbers: the generator of {' and of '.join(names)} is in another state"
+    if any(mine.optimizer != theirs.optimizer for mine, theirs in _first(pairs)):
+        yield "optimizer: its state (momentum and the like) is not what it was"
+
+
+def _first(pairs: Pairs) -> list[tuple[Backward, Backward]]:
+    return list(pairs)[:1]
+
+
+def _pending(pairs: Pairs) -> Iterator[str]:
+    for mine, theirs in _first(pairs):
+        if mine.gradients == theirs.gradients:
+            return
+        if mine.gradients is None:
+            lost = (
+                "1 micro-batch was" if theirs.micro == 1 else f"{theirs.micro} micro-batches were"
+            )
+            yield f"pending gradients: {lost} lost"
+        elif theirs.gradients is None:
+            yield "pending gradients: there are some where the uninterrupted run had none"
+        else:
+            yield "pending gradients: they are not those of the uninterrupted run"
+
+
+def _in_place_of(mine: Backward, theirs: Backward, whole: Record) -> str:
+    said = f"where {_named(theirs)} should come"
+    if mine.batch is None:
+        return f"no loader gave a batch {said}"
+    for one in whole.backwards:
+        if one.batch == mine.batch:
+            return f"{said}, it goes on with the batch of {_named(one)}"
+    return f"{said}, a batch comes that the uninterrupted run never had"
+
+
+def _named(one: Backward) -> str:
+    return f"step {one.step + 1}, micro-step {one.micro + 1}"
+
+
+def _generators(pairs: Pairs, steady: frozenset[str]) -> list[str]:
+    for mine, theirs in pairs:
+        names = [name for name in theirs.generators if name in steady]
+        names = [name for name in names if mine.generators.get(name) != theirs.generators[name]]
+        if names:
+            return names
+    return []
+
+
+def _rates(restart: Record, whole: Record, base: int, until: int) -> Iterator[str]:
+    pairs = zip(restart.steps[: until + 1], whole.steps[base:], strict=False)
+    for mine, theirs in pairs:
+        if mine.rates != theirs.rates:
+            yield f"learning rate: {_numbers(mine.rates)} instead of {_numbers(theirs.rates)}"
+            return
+
+
+def _numbers(rates: tuple[float | None, ...]) -> str:
+    return ", ".join("none" if one is None else f"{one:.6g}" for one in dict.fromkeys(rates))
+
+
+def _last_resort(pairs: Pairs) -> list[str]:
+    if any(mine.loss != theirs.loss for mine, theirs in pairs):
+        return [
+            "loss: it differs for the same weights, batches and random numbers; something else was "
+            "not restored, such as buffers (BatchNorm), a mode, a loss scale or data read by hand"
+        ]
+    return ["it cannot be told: what a witness sees before the step is as it was"]

@@ -1,0 +1,129 @@
+"""A place of its own for each run: a copy of the working folder, so that no run finds what another
+one saved, and nothing of the user's is touched.
+
+Arguments that name a path are turned to the copy: those inside the folder, and absolute ones that
+do not exist yet, which can only be meant for output.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradkeeper.prove.errors import ProveError
+
+# Not read by a training script as data, or large and never written: linked, not copied.
+LINKED = frozenset({".git", ".hg", ".venv", "venv", "node_modules", "site-packages", ".tox"})
+SKIPPED = frozenset({"__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
+LIMIT = 2 * 10**9
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the command is run from; what of it may be linked, and what is ours."""
+
+    roots: tuple[Path, ...]
+    share: frozenset[Path]
+    session: Path
+
+
+@dataclass(frozen=True)
+class Workplace:
+    folder: Path
+    copies: dict[Path, Path]
+
+    @property
+    def cwd(self) -> Path:
+        return next(iter(self.copies.values()))
+
+
+def source_of(command: Sequence[str], cwd: Path, share: Sequence[str], session: Path) -> Source:
+    """The working folder, and the script's own where that is elsewhere."""
+    roots = [cwd]
+    for word in command:
+        path = Path(os.path.abspath(cwd / word))
+        if path.suffix == ".py" and path.is_file() and not _is_in(path, roots):
+            roots.append(path.parent)
+            break
+    linked = frozenset(Path(os.path.abspath(cwd / one)) for one in share)
+    for path in linked:
+        if not path.exists():
+            raise ProveError(f"--share {path}: there is no such file or folder")
+    source = Source(tuple(roots), linked, session)
+    _refuse_what_is_too_large(source)
+    return source
+
+
+def build(source: Source, folder: Path) -> Workplace:
+    copies = {}
+    for number, root in enumerate(source.roots):
+        copies[root] = folder / f"{number}" / root.name
+        try:
+            _copy(root, copies[root], source)
+        except (OSError, shutil.Error) as error:
+            raise ProveError(f"{root} cannot be copied for a run of its own: {error}") from None
+    return Workplace(folder, copies)
+
+
+def turned(word: str, workplace: Workplace) -> str:
+    """An argument as this run gets it."""
+    option, equals, path = word.rpartition("=") if word.startswith("-") else ("", "", word)
+    if not os.path.isabs(path):
+        return word
+    for root, copy in workplace.copies.items():
+        if _is_in(Path(path), [root]):
+            return f"{option}{equals}{copy / Path(os.path.normpath(path)).relative_to(root)}"
+    if not os.path.lexists(path) and os.path.isdir(os.path.dirname(os.path.normpath(path))):
+        fresh = workplace.folder / "outputs" / os.path.normpath(path).lstrip(os.sep)
+        fresh.parent.mkdir(parents=True, exist_ok=True)
+        return f"{option}{equals}{fresh}"
+    return word
+
+
+def _is_in(path: Path, roots: Sequence[Path]) -> bool:
+    normal = Path(os.path.normpath(path))
+    return any(normal.is_relative_to(root) for root in roots)
+
+
+def _copy(root: Path, copy: Path, source: Source) -> None:
+    for here, folders, files in os.walk(root):
+        there = copy / Path(here).relative_to(root)
+        there.mkdir(parents=True, exist_ok=True)
+        for name in _linked(Path(here), folders, files, source):
+            (there / name).symlink_to(Path(here, name).resolve())
+        for name in files:
+            path = Path(here, name)
+            if path.is_symlink() or path.is_file():
+                shutil.copy2(path, there / name, follow_symlinks=path.is_file())
+
+
+def _linked(here: Path, folders: list[str], files: list[str], source: Source) -> Iterator[str]:
+    """Names that are to be linked; with those to be skipped, they leave the lists to be walked."""
+    for name in list(folders):
+        path = here / name
+        if name in SKIPPED or path == source.session:
+            folders.remove(name)
+        elif name in LINKED or path.is_symlink() or path in source.share:
+            folders.remove(name)
+            yield name
+    for name in list(files):
+        if here / name in source.share:
+            files.remove(name)
+            yield name
+
+
+def _refuse_what_is_too_large(source: Source) -> None:
+    total = 0
+    for root in source.roots:
+        for here, folders, files in os.walk(root):
+            for _ in _linked(Path(here), folders, files, source):
+                pass
+            for name in files:
+                path = Path(here, name)
+                total += path.stat().st_size if path.is_file() else 0
+            if total > LIMIT:
+                raise ProveError(
+                    f"{root} holds more than {LIMIT / 10**9:.0f} GB, and each run gets a copy of "
+                    "it: name what the script only reads, to be linked instead: --share data"
+                )

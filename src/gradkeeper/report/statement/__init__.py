@@ -1,0 +1,21 @@
+"""The statement: a run's gradients told window by window, as one page that needs no network.
+
+story     one window: what came in, what went out       books     a tape read as windows
+findings  what is wrong, with the source                measures  losses and norms, where known
+page      all of it, with the assets, as HTML
+"""
+
+from collections.abc import Iterable
+
+from gradkeeper.model import Event, Finding, Rule
+from gradkeeper.report.statement.books import read
+from gradkeeper.report.statement.page import render
+
+__all__ = ["statement"]
+
+
+def statement(
+    tape: Iterable[Event], rules: Iterable[Rule], findings: Iterable[Finding], *, title: str
+) -> str:
+    """The page of a tape. `rules` say where on it the `findings` belong."""
+    return render(read(tape, rules, findings), title)

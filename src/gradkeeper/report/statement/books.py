@@ -1,0 +1,229 @@
+"""A tape read as a statement: windows in order, a lane for each optimizer, findings pinned.
+
+What the watcher did not write down because it only repeated stays a repetition here too, so a day
+of training makes a small page. The rules come from the caller: this layer knows none.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gradkeeper.model import Auditor, Entry, Event, Finding, Rule, Site
+from gradkeeper.model import events as ev
+from gradkeeper.model.account import Account
+from gradkeeper.report.statement.story import OPEN, SKIPPED, SPENT, Shape, Story, line_of
+
+NOBODY = "no optimizer"
+AFTERWARDS = (ev.Zero, ev.Tick, ev.Update, ev.Save)
+"""What comes after a step, before the next backward, still belongs to its window."""
+
+Pins = dict[tuple[str, str, int], int]
+"""Rule, file and line of a finding, to its place in the report."""
+
+
+@dataclass(frozen=True)
+class Lane:
+    optimizer: str
+    rank: int | None = None
+
+
+@dataclass
+class Repeat:
+    """These windows came so many times more."""
+
+    stories: list[Story]
+    times: int
+
+
+@dataclass
+class Statement:
+    """All that the page tells."""
+
+    findings: list[Finding] = field(default_factory=list)
+    lanes: list[Lane] = field(default_factory=list)
+    shapes: list[Shape] = field(default_factory=list)
+    passages: list[Story | Repeat] = field(default_factory=list)
+    measures: dict[int, list[ev.Measure]] = field(default_factory=dict)
+    """By lane."""
+    backwards: int = 0
+
+
+def read(tape: Iterable[Event], rules: Iterable[Rule], findings: Iterable[Finding]) -> Statement:
+    """The statement of a tape; only `findings` are told, whatever else the rules say again."""
+    reader = _Reader(rules, list(findings))
+    for event in tape:
+        reader.take(event)
+    return reader.finish()
+
+
+class _Reader:
+    def __init__(self, rules: Iterable[Rule], findings: list[Finding]) -> None:
+        self._auditor = Auditor(rules)
+        self._statement = Statement(findings)
+        self._pins: Pins = {
+            (one.rule, one.site.file, one.site.line): place for place, one in enumerate(findings)
+        }
+        self._lanes: dict[Lane, int] = {}
+        self._shapes: dict[Shape, int] = {}
+        self._now: dict[int, Story] = {}
+        """By lane: the window that is being filled, or was just spent."""
+        self._ended: dict[int, Story] = {}
+        """By lane: the window before that."""
+        self._stepped: dict[int | None, list[Story]] = {}
+        """By rank: every window that was spent, for repetitions."""
+        self._places: dict[int | None, int] = {}
+        self._last: Story | None = None
+        self._sources: dict[int | None, str] = {}
+        self._new_epochs: dict[int | None, set[str]] = {}
+        self._scaled: dict[tuple[int | None, str], set[str]] = {}
+
+    def take(self, event: Event) -> None:
+        if isinstance(event, ev.Measure):
+            lane = self._lane(event.optimizer, event.rank)
+            self._statement.measures.setdefault(lane, []).append(event)
+            return
+        if isinstance(event, ev.Again):
+            self._repeat(event)
+        else:
+            self._places[event.rank] = self._places.get(event.rank, 0) + 1
+            self._follow_data(event)
+        entry, found = self._auditor.enter(event)
+        told = [self._tell(entry, owner, mine) for owner, mine in self._concerned(entry)]
+        self._pin(found, [story for story in told if story is not None])
+
+    def finish(self) -> Statement:
+        # In the order in which they began to wait: a lane that never steps comes last.
+        waiting = [story for story in self._now.values() if story.ended == OPEN and story.lines]
+        self._statement.passages += waiting
+        for story in (*self._ended.values(), *self._now.values()):
+            self._settle(story)
+        self._statement.shapes = list(self._shapes)
+        self._statement.lanes = list(self._lanes)
+        return self._statement
+
+    # Whose windows an event belongs to
+
+    def _concerned(self, entry: Entry[Event]) -> list[tuple[str, dict[str, Account]]]:
+        """The owners an event concerns, each with those of its accounts that are touched."""
+        event = entry.event
+        match event:
+            case ev.Step() | ev.Unscale() | ev.Tick():
+                scaler = getattr(event, "scaler", None)
+                if scaler is not None:
+                    self._scaled.setdefault((event.rank, scaler), set()).add(event.optimizer)
+                return [(event.optimizer, dict(entry.before))]
+            case ev.Update():
+                owners = self._scaled.get((event.rank, event.scaler), set())
+                return [(owner, {}) for owner in sorted(owners)]
+            case ev.Exhaust() if self._last is not None:
+                return [(list(self._lanes)[self._last.lane].optimizer, {})]
+            case ev.Open() | ev.Adopt() | ev.Split() | ev.Forward() | ev.Read() | ev.Close():
+                return []
+        by_owner: dict[str, dict[str, Account]] = {}
+        for name, account in entry.before.items():
+            for owner in account.owners or (NOBODY,):
+                by_owner.setdefault(owner, {})[name] = account
+        return list(by_owner.items())
+
+    def _tell(self, entry: Entry[Event], owner: str, mine: dict[str, Account]) -> Story | None:
+        event = entry.event
+        line = line_of(entry, owner, mine)
+        if line is None:
+            return None
+        waiting, left = self._balance(owner, mine, event.rank)
+        story = self._story(self._lane(owner, event.rank), event)
+        story.add(line._replace(waiting=waiting, left=left))
+        if isinstance(event, ev.Backward):
+            story.batches.add(entry.batch)
+            story.epoch = story.epoch or self._begins_epoch(event.rank)
+        if isinstance(event, ev.Zero) and not left:
+            self._closed(story)
+        if _spends(event):
+            story.ended = SPENT if getattr(event, "taken", True) else SKIPPED
+            story.place = self._places[event.rank]
+            self._statement.passages.append(story)
+            self._stepped.setdefault(event.rank, []).append(story)
+        self._last = story
+        return story
+
+    def _story(self, lane: int, event: Event) -> Story:
+        """The window an event belongs to: a new one, if the last was spent."""
+        now = self._now.get(lane)
+        if now is None or (now.ended != OPEN and not isinstance(event, AFTERWARDS)):
+            if lane in self._ended:
+                self._settle(self._ended[lane])
+            if now is not None:
+                self._ended[lane] = now
+            now = self._now[lane] = Story(lane)
+        return now
+
+    def _closed(self, story: Story) -> None:
+        """A zero: what was spent last is gone, and so is what waited."""
+        spent = story if story.ended != OPEN else self._ended.get(story.lane, story)
+        spent.closed = True
+        if story.ended == OPEN:
+            story.batches.clear()
+
+    def _settle(self, story: Story) -> None:
+        story.settle(self._shapes.setdefault(story.told(), len(self._shapes)))
+
+    def _balance(self, owner: str, mine: dict[str, Account], rank: int | None) -> tuple[int, bool]:
+        """What waits in all accounts of an owner now, and whether spent gradients lie there."""
+        ledger = self._auditor.ledger(rank)
+        known = ledger.optimizers.get(owner)
+        names = known.accounts if known is not None else tuple(mine)
+        accounts = [ledger.accounts[name] for name in names if name in ledger.accounts]
+        waiting = {number for account in accounts for number in account.fresh}
+        return len(waiting), any(account.lots for account in accounts)
+
+    def _lane(self, optimizer: str, rank: int | None) -> int:
+        return self._lanes.setdefault(Lane(optimizer, rank), len(self._lanes))
+
+    # Data, repetitions, findings
+
+    def _follow_data(self, event: Event) -> None:
+        match event:
+            case ev.EpochBegin():
+                self._new_epochs.setdefault(event.rank, set()).add(event.source)
+            case ev.Batch():
+                self._sources[event.rank] = event.source
+            case ev.Backward():
+                self._statement.backwards += 1
+
+    def _begins_epoch(self, rank: int | None) -> bool:
+        """A loader that is read for validation begins no epoch of training."""
+        begun, source = self._new_epochs.get(rank, set()), self._sources.get(rank, "")
+        if source not in begun:
+            return False
+        begun.discard(source)
+        return True
+
+    def _repeat(self, event: ev.Again) -> None:
+        self._statement.backwards += event.times * len(event.lines)
+        since = self._places.get(event.rank, 0) - event.length
+        stepped = self._stepped.get(event.rank, [])
+        round_ = [story for story in stepped[-event.length :] if story.place > since]
+        if not round_:
+            return
+        # Told before the last round, not after it: that one may still lack what closes it, which
+        # comes with the next events. The round before is whole, and all rounds were alike.
+        before = stepped[-2 * len(round_) : -len(round_)]
+        alike = [story.lane for story in before] == [story.lane for story in round_]
+        passages = self._statement.passages
+        last = next(n for n in range(len(passages) - 1, -1, -1) if passages[n] is round_[0])
+        passages.insert(last, Repeat(before if alike else round_, event.times))
+
+    def _pin(self, found: list[Finding], told: list[Story]) -> None:
+        for finding in found:
+            place = self._pins.get((finding.rule, finding.site.file, finding.site.line))
+            stories = _at(told, finding.site) or ([self._last] if self._last else [])
+            if place is not None:
+                for story in stories:
+                    story.pins.add(place)
+
+
+def _at(stories: list[Story], site: Site) -> list[Story]:
+    return [one for one in stories if one.lines and one.lines[-1].site == site] or stories[:1]
+
+
+def _spends(event: Event) -> bool:
+    return isinstance(event, ev.Step) or (isinstance(event, ev.Move) and event.gradient)

@@ -1,0 +1,120 @@
+"""Findings as HTML: what happens, the lines that explain it, the way out."""
+
+from collections.abc import Iterator
+from html import escape
+
+from gradkeeper.model import Finding, Severity
+from gradkeeper.report.source import line_of, shown_path
+from gradkeeper.report.text import place, times
+
+AROUND = 2
+"""Lines of source shown before and after each one that matters."""
+
+
+def counted(findings: list[Finding]) -> list[Finding]:
+    return [one for one in findings if one.severity is not Severity.INFO]
+
+
+def verdict(findings: list[Finding]) -> str:
+    """The headline."""
+    many = len(counted(findings))
+    if not many:
+        return "The books balance"
+    return f"{many} finding{'s' * (many > 1)}"
+
+
+def brief(findings: list[Finding]) -> str:
+    """One line for each, below the headline."""
+    lines = "".join(
+        f'<li><a href="#finding-{number}"><code>{escape(place(one))}</code> {escape(one.rule)}'
+        f" {escape(one.name)}</a>: {escape(one.message)}</li>"
+        for number, one in _gravest_first(findings)
+        if one.severity is not Severity.INFO
+    )
+    return f'<ol class="brief">{lines}</ol>' if lines else ""
+
+
+def render(findings: list[Finding]) -> str:
+    return "\n".join(_card(one, number) for number, one in _gravest_first(findings))
+
+
+def _gravest_first(findings: list[Finding]) -> list[tuple[int, Finding]]:
+    order = list(Severity)
+    return sorted(enumerate(findings), key=lambda one: order.index(one[1].severity))
+
+
+def _card(finding: Finding, number: int) -> str:
+    often = times(finding)
+    rank = "" if finding.rank is None else f"rank {finding.rank}"
+    asides = "".join(f'<span class="aside">{escape(one)}</span>' for one in (often, rank) if one)
+    doubt = "" if finding.certain else ", possible"
+    rest = "".join(_rest(finding))
+    return (
+        f'<article class="finding {finding.severity}" id="finding-{number}" tabindex="-1"'
+        f' data-severity="{finding.severity}">'
+        f'<header><span class="badge">{finding.severity}{doubt}</span>'
+        f"<h3><code>{escape(finding.rule)}</code> {escape(finding.name)}</h3>"
+        f'<span class="place">{escape(place(finding))}</span>{asides}</header>'
+        f'<p class="message">{escape(_sentence(finding.message))}</p>{_excerpts(finding)}{rest}'
+        f'<footer><button type="button" data-jump="{number}">Show on the timeline</button>'
+        f"<code>gradkeeper explain {escape(finding.rule)}</code></footer></article>"
+    )
+
+
+def _sentence(message: str) -> str:
+    return f"{message[:1].upper()}{message[1:]}."
+
+
+def _rest(finding: Finding) -> Iterator[str]:
+    if finding.detail:
+        yield f'<p class="detail">{escape(finding.detail)}</p>'
+    if finding.remedy:
+        yield f'<p class="remedy"><b>Remedy:</b> {escape(finding.remedy)}</p>'
+
+
+def _excerpts(finding: Finding) -> str:
+    """The source around the line and its reasons, file by file."""
+    notes: dict[str, dict[int, list[str]]] = {}
+    notes.setdefault(finding.site.file, {})[finding.site.line] = [finding.message]
+    for because in finding.because:
+        site = because.site
+        notes.setdefault(site.file, {}).setdefault(site.line, []).append(because.note)
+    return "".join(
+        _excerpt(file, lines, finding.site.line if file == finding.site.file else 0)
+        for file, lines in notes.items()
+    )
+
+
+def _excerpt(file: str, notes: dict[int, list[str]], fault: int) -> str:
+    if all(line_of(file, line) is None for line in notes):
+        said = "; ".join(f"line {line}: {', '.join(some)}" for line, some in sorted(notes.items()))
+        return (
+            f'<p class="missing">{escape(said)}. The source of {escape(shown_path(file))} could not'
+            " be read when this page was written.</p>"
+        )
+    rows = []
+    last = 0
+    for number in _around(notes):
+        text = line_of(file, number)
+        if text is None:
+            continue
+        if last and number != last + 1:
+            rows.append('<tr class="gap"><td></td><td>⋮</td></tr>')
+        last = number
+        rows.append(_row(number, text, notes.get(number, []), fault=number == fault))
+    caption = f"<caption>{escape(shown_path(file))}</caption>"
+    return f'<table class="excerpt">{caption}<tbody>{"".join(rows)}</tbody></table>'
+
+
+def _around(notes: dict[int, list[str]]) -> list[int]:
+    near = {line + off for line in notes for off in range(-AROUND, AROUND + 1)}
+    return sorted(one for one in near if one > 0)
+
+
+def _row(number: int, text: str, notes: list[str], *, fault: bool) -> str:
+    kind = "fault" if fault else "reason" if notes else "quiet"
+    said = "".join(f'<span class="note">{escape(note)}</span>' for note in notes)
+    return (
+        f'<tr class="{kind}"><td class="number">{number}</td>'
+        f"<td><code>{escape(text.rstrip())}</code>{said}</td></tr>"
+    )

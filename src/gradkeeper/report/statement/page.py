@@ -1,0 +1,133 @@
+"""The statement as one page: no network, nothing beside it, opened from a disk or a mail."""
+
+import json
+from collections.abc import Callable
+from html import escape
+from importlib.resources import files
+from itertools import groupby
+from string import Template
+from typing import Any
+
+from gradkeeper.model import Finding, Severity, Site
+from gradkeeper.report.source import line_of, shown_path
+from gradkeeper.report.statement import findings as cards
+from gradkeeper.report.statement import measures
+from gradkeeper.report.statement.books import Repeat, Statement
+from gradkeeper.report.statement.story import OPEN, SKIPPED, SPENT, Shape, Story
+
+SCRIPTS = ("data.js", "view.js", "svg.js", "timeline.js", "curves.js", "table.js", "main.js")
+Run = tuple[list[int], int]
+
+
+def render(statement: Statement, title: str) -> str:
+    """The page of a statement; `title` names the script or the tape."""
+    assets = files("gradkeeper.report.statement") / "assets"
+    counted = cards.counted(statement.findings)
+    runs = _runs(statement)
+    layers = measures.layers(statement)
+    return Template((assets / "page.html").read_text(encoding="utf-8")).substitute(
+        title=escape(title),
+        verdict=cards.verdict(statement.findings),
+        mood="balanced" if not counted else str(min(counted, key=_gravity).severity),
+        lead=escape(_lead(statement, runs)),
+        brief=cards.brief(statement.findings),
+        totals=_totals(statement, runs),
+        findings=cards.render(statement.findings),
+        findings_hidden="" if statement.findings else "hidden",
+        layers=layers,
+        layers_hidden="" if layers else "hidden",
+        style=(assets / "style.css").read_text(encoding="utf-8"),
+        script="\n".join((assets / name).read_text(encoding="utf-8") for name in SCRIPTS),
+        data=in_script(_data(statement, runs)),
+    )
+
+
+def in_script(value: object) -> str:
+    """JSON that cannot end the script element it stands in, nor a line of it."""
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _gravity(finding: Finding) -> int:
+    return list(Severity).index(finding.severity)
+
+
+def _runs(statement: Statement) -> list[Run]:
+    """Shapes in order: what came once in long rows, repetitions with their number."""
+    runs: list[Run] = []
+    for repeated, some in groupby(statement.passages, lambda one: isinstance(one, Repeat)):
+        if repeated:
+            runs += [(_numbers(one.stories), one.times) for one in some if isinstance(one, Repeat)]
+        else:
+            runs.append((_numbers([one for one in some if isinstance(one, Story)]), 1))
+    return runs
+
+
+def _numbers(stories: list[Story]) -> list[int]:
+    return [story.shape for story in stories if story.shape is not None]
+
+
+def _count(statement: Statement, runs: list[Run], what: Callable[[Shape], int]) -> int:
+    """A sum over all windows of something that their shape tells."""
+    each = [what(shape) for shape in statement.shapes]
+    return sum(times * sum(each[shape] for shape in shapes) for shapes, times in runs)
+
+
+def _lead(statement: Statement, runs: list[Run]) -> str:
+    steps = _count(statement, runs, lambda shape: shape.ended != OPEN)
+    owners = len({lane.optimizer for lane in statement.lanes})
+    ranks = {lane.rank for lane in statement.lanes}
+    where = f" on {len(ranks)} ranks" if len(ranks) > 1 else ""
+    if len(ranks) == 1 and None not in ranks:
+        where = f", as rank {ranks.pop()} kept its books (findings are of all ranks)"
+    if not statement.backwards and not steps:
+        return "No backward call and no step was seen."
+    return (
+        f"{statement.backwards:,} backward call{'s' * (statement.backwards != 1)} and"
+        f" {steps:,} step{'s' * (steps != 1)} of {owners} optimizer{'s' * (owners != 1)}{where}."
+        " Each backward() pays a gradient in, each step() spends it, zero_grad() closes the"
+        " account: every gradient should reach the weights exactly once."
+    )
+
+
+def _totals(statement: Statement, runs: list[Run]) -> str:
+    said = {
+        "backward calls": statement.backwards,
+        "steps taken": _count(statement, runs, lambda shape: shape.ended == SPENT),
+        "steps skipped": _count(statement, runs, lambda shape: shape.ended == SKIPPED),
+        "thrown away unspent": _count(statement, runs, _thrown_away),
+        "windows unfinished": _count(statement, runs, lambda shape: shape.ended == OPEN),
+    }
+    return "".join(f"<div><dt>{name}</dt><dd>{many:,}</dd></div>" for name, many in said.items())
+
+
+def _thrown_away(shape: Shape) -> int:
+    return sum(line.lost for line in shape.lines)
+
+
+def _data(statement: Statement, runs: list[Run]) -> dict[str, Any]:
+    sites: dict[Site, int] = {}
+    shapes = [_shape(shape, sites) for shape in statement.shapes]
+    return {
+        "lanes": [{"name": lane.optimizer, "rank": lane.rank} for lane in statement.lanes],
+        "shapes": shapes,
+        "sites": [_site(site) for site in sites],
+        "runs": runs,
+        "findings": [
+            {"rule": one.rule, "name": one.name, "severity": one.severity, "said": one.message}
+            for one in statement.findings
+        ],
+        "curves": measures.curves(statement),
+    }
+
+
+def _shape(shape: Shape, sites: dict[Site, int]) -> dict[str, Any]:
+    lines = [
+        (line.kind, sites.setdefault(line.site, len(sites)), *line[2:]) for line in shape.lines
+    ]
+    return {**shape._asdict(), "lines": lines}
+
+
+def _site(site: Site) -> list[Any]:
+    text = line_of(site.file, site.line)
+    return [shown_path(site.file), site.line, site.function, None if text is None else text.strip()]

@@ -1,0 +1,64 @@
+"""One problem, cut into pieces for ranks; and the big batch that they are compared with."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+
+from gradkeeper.engine import Window
+from tests.engine.problems import Pair, classifier, parts_of, plain_sgd, rows
+
+KINDS = ("ddp", "fsdp")
+
+
+def wrapped(kind: str, model: nn.Module | None = None) -> nn.Module:
+    model = classifier() if model is None else model
+    if kind == "ddp":
+        return DistributedDataParallel(model)
+    for layer in model.children():
+        if list(layer.parameters()):
+            fully_shard(layer)
+    fully_shard(model)
+    return model
+
+
+def weights_of(model: nn.Module) -> list[Tensor]:
+    """Whole ones, wherever they lie."""
+    found = []
+    for one in model.parameters():
+        value = one.detach()
+        found.append((value.full_tensor() if isinstance(value, DTensor) else value).clone())
+    return found
+
+
+def credit_all(window: Window, model: nn.Module) -> None:
+    for x, y in window:
+        window.backward(cross_entropy(model(x), y), weight=len(y))
+
+
+def micro_batches_of(rank: int, sizes: Sequence[Sequence[int]]) -> list[Pair]:
+    """A rank's share of the rows: those of rank 0 come first."""
+    counts = [count for one in sizes for count in one]
+    parts = parts_of(rows(sum(counts)), counts)
+    before = sum(len(one) for one in sizes[:rank])
+    return parts[before : before + len(sizes[rank])]
+
+
+def big_batches(sizes: Sequence[Sequence[int]], size: int, epochs: int = 1) -> list[Tensor]:
+    """One process, one batch per step: what all ranks hold in that window."""
+    model = classifier()
+    optimizer = plain_sgd(model.parameters())
+    shares = [micro_batches_of(rank, sizes) for rank in range(len(sizes))]
+    longest = max(len(share) for share in shares)
+    for _ in range(epochs):
+        for start in range(0, longest, size):
+            window = [part for share in shares for part in share[start : start + size]]
+            optimizer.zero_grad()
+            x, y = torch.cat([x for x, _ in window]), torch.cat([y for _, y in window])
+            cross_entropy(model(x), y).backward()
+            optimizer.step()
+    return weights_of(model)

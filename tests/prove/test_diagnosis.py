@@ -1,0 +1,101 @@
+"""Records written by hand: a run of windows of two, and restarts that lost something."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gradkeeper.prove.diagnosis import parting
+from gradkeeper.prove.record import Backward, Record, Step
+
+TORCH = frozenset({"torch"})
+
+
+def run(first: int = 0, *, micro: int = 0, end: int = 4, spoiled: bool = False) -> Record:
+    """Steps `first` to `end`; spoiled, its steps leave other weights."""
+    events: list[Backward | Step] = []
+    for step in range(first, end):
+        for place in range(micro if step == first else 0, 2):
+            events.append(
+                Backward(
+                    step=step - first,
+                    micro=place,
+                    weights=f"w{step}" + ("x" if spoiled and step > first else ""),
+                    optimizer=f"o{step}",
+                    gradients=f"g{step}" if place else None,
+                    batch=f"b{step}.{place}",
+                    generators={"torch": f"r{step}.{place}", "Python": "unseeded"},
+                    loss=f"l{step}.{place}",
+                )
+            )
+        events.append(Step(f"w{step + 1}" + ("x" if spoiled else ""), (0.1 / (step + 1),)))
+    return Record("command", events[0].weights, tuple(events), False, "final")
+
+
+def changed(record: Record, **facts: Any) -> Record:
+    """The first backward with other facts."""
+    first = replace(record.backwards[0], **facts)
+    return replace(record, events=(first, *record.events[1:]))
+
+
+def test_a_restart_that_goes_the_same_way_does_not_part() -> None:
+    assert parting(1, run(2), run(), TORCH) is None
+    assert parting(1, run(2, micro=1), run(), TORCH) is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "cause"),
+    [
+        ({"generators": {"torch": "other"}}, "random numbers: the generator of torch is in"),
+        ({"batch": "b0.0"}, "order of batches: where step 3, micro-step 1 should come, it goes on"),
+        ({"batch": "new"}, "order of batches: where step 3, micro-step 1 should come, a batch"),
+        ({"optimizer": "none"}, "optimizer: its state"),
+        ({"gradients": "old"}, "pending gradients: there are some where"),
+        ({"loss": "other"}, "loss: it differs for the same weights"),
+        ({}, "it cannot be told"),
+    ],
+)
+def test_what_differs_before_the_wrong_step_is_the_cause(facts: dict[str, Any], cause: str) -> None:
+    found = parting(3, changed(run(2, spoiled=True), **facts), run(), TORCH)
+
+    assert found is not None
+    assert (found.kill, found.step) == (3, 3)
+    (only,) = found.causes
+    assert only.startswith(cause)
+
+
+def test_gradients_that_were_pending_are_counted() -> None:
+    restart = changed(run(2, micro=1, spoiled=True), gradients=None)
+
+    found = parting(1, restart, run(), TORCH)
+
+    assert found is not None
+    assert found.causes == ("pending gradients: 1 micro-batch was lost",)
+
+
+def test_a_learning_rate_that_starts_over_is_told() -> None:
+    restart = run(2, spoiled=True)
+    events = [
+        replace(one, rates=(0.1,)) if isinstance(one, Step) else one for one in restart.events
+    ]
+
+    found = parting(1, replace(restart, events=tuple(events)), run(), TORCH)
+
+    assert found is not None
+    assert found.causes == ("learning rate: 0.1 instead of 0.0333333",)
+
+
+def test_weights_that_the_run_never_had_part_at_once() -> None:
+    found = parting(1, changed(run(2), weights="strange"), run(), TORCH)
+
+    assert found is not None
+    assert found.step is None
+
+
+def test_generators_that_nobody_seeded_are_no_cause() -> None:
+    odd = {"torch": "r2.0", "Python": "another"}
+
+    found = parting(1, changed(run(2, spoiled=True), generators=odd), run(), TORCH)
+
+    assert found is not None
+    assert not any("random" in cause for cause in found.causes)

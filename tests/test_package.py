@@ -1,0 +1,90 @@
+"""Wheel and sdist hold what they must, and work in an empty environment without torch."""
+
+import os
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ASSETS = sorted((ROOT / "src/gradkeeper/report/statement/assets").iterdir())
+FAULTY = """\
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(6, 8, 4):
+    model(x).square().mean().backward()
+    optimizer.step()
+"""
+TAPE = """\
+{"gradkeeper-tape": 1}
+{"event": "adopt", "at": ["train.py", 4, 1, "m"], "optimizer": "o", "accounts": ["a"]}
+{"event": "backward", "at": ["train.py", 6, 5, "m"], "accounts": ["a"]}
+{"event": "step", "at": ["train.py", 7, 5, "m"], "optimizer": "o"}
+"""
+
+
+def call(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        words, cwd=cwd, env=clean, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy, with the setuptools that is here: no network, and nothing left behind."""
+    folder = tmp_path_factory.mktemp("build")
+    copy, target = folder / "source", folder / "dist"
+    listed = call("git", "ls-files", "-co", "--exclude-standard", cwd=ROOT).stdout.splitlines()
+    for name in listed:
+        source = ROOT / name
+        if source.is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            (copy / name).write_bytes(source.read_bytes())
+    built = call(sys.executable, "-m", "build", "--no-isolation", "--outdir", target, ".", cwd=copy)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return target
+
+
+@pytest.mark.slow
+def test_the_page_is_in_the_wheel_and_in_the_sdist(dist: Path) -> None:
+    (wheel,) = dist.glob("*.whl")
+    (sdist,) = dist.glob("*.tar.gz")
+
+    in_wheel = {Path(name).name for name in zipfile.ZipFile(wheel).namelist()}
+    with tarfile.open(sdist) as archive:
+        in_sdist = {Path(name).name for name in archive.getnames()}
+
+    names = {asset.name for asset in ASSETS} | {"py.typed"}
+    assert names <= in_wheel
+    assert names <= in_sdist
+
+
+@pytest.mark.slow
+def test_the_wheel_checks_and_reports_where_there_is_nothing_else(
+    dist: Path, tmp_path: Path
+) -> None:
+    (wheel,) = dist.glob("*.whl")
+    venv.create(tmp_path / "env", with_pip=True)
+    python, gradkeeper = (tmp_path / "env/bin" / name for name in ("python", "gradkeeper"))
+    (tmp_path / "train.py").write_text(FAULTY)
+    (tmp_path / "run.tape").write_text(TAPE)
+
+    installed = call(python, "-m", "pip", "install", "--no-index", wheel, cwd=tmp_path)
+    checked = call(gradkeeper, "check", "train.py", cwd=tmp_path)
+    replayed = call(gradkeeper, "replay", "run.tape", "--report", "page.html", cwd=tmp_path)
+    watched = call(gradkeeper, "run", "train.py", cwd=tmp_path)
+
+    assert installed.returncode == 0, installed.stderr
+    assert checked.returncode == 1
+    assert "train.py:7:5  GK101 stale-gradient" in checked.stdout
+    assert replayed.returncode == 0, replayed.stderr
+    assert "The books balance" in (tmp_path / "page.html").read_text()
+    assert (watched.returncode, watched.stdout) == (2, "")
+    assert "needs torch: pip install 'gradkeeper[torch]'" in watched.stderr
