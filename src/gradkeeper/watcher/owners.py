@@ -9,6 +9,7 @@ import torch
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
 from gradkeeper.watcher.cohorts import Cohort
+from gradkeeper.watcher.naming import variable_of
 
 if TYPE_CHECKING:
     from gradkeeper.watcher.keeper import Keeper
@@ -139,6 +140,7 @@ class Owners:
         if wish is None:
             wish = names.argument(here) if self._keeper.scaling else names.receiver(here)
             wish = None if wish in NO_OPTIMIZER else wish
+        wish = wish or variable_of(optimizer, self._keeper.sites.frame())
         return names.unique(wish or type(optimizer).__name__)
 
     def _claim(self, parameters: list[torch.Tensor], owner: str, site: Site) -> list[Cohort]:
