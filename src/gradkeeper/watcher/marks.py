@@ -13,7 +13,7 @@ import torch
 
 # Past a property that may lie on torch.nn.Parameter (reads.py).
 _descriptor: Any = torch.Tensor.grad
-_grad: Callable[[torch.Tensor], torch.Tensor | None] = _descriptor.__get__
+grad_of: Callable[[torch.Tensor], torch.Tensor | None] = _descriptor.__get__
 
 SAME, CLEARED, WRITTEN, REPLACED = "same", "cleared", "written", "replaced"
 
@@ -41,7 +41,7 @@ class Mark:
         parameter = self.parameter()
         if parameter is None:
             return
-        grad = _grad(parameter)
+        grad = grad_of(parameter)
         self.known = True
         self.weight_version = parameter._version
         if grad is None:
@@ -55,7 +55,7 @@ class Mark:
         parameter = self.parameter()
         if parameter is None or not self.known:
             return SAME
-        grad = _grad(parameter)
+        grad = grad_of(parameter)
         if grad is None:
             return SAME if self.grad is None else CLEARED
         if self.grad is None or self.grad() is not grad:
@@ -69,7 +69,7 @@ class Mark:
             return True
         if weight and parameter._version != self.weight_version:
             return False
-        grad = _grad(parameter)
+        grad = grad_of(parameter)
         if grad is None:
             return self.grad is None
         if self.grad is None or self.grad() is not grad:
@@ -79,7 +79,7 @@ class Mark:
     def is_credited(self) -> bool:
         """Whether a backward has added to the gradient since it was last seen."""
         parameter = self.parameter()
-        grad = None if parameter is None or not self.known else _grad(parameter)
+        grad = None if parameter is None or not self.known else grad_of(parameter)
         if grad is None:
             return False
         if self.grad is None or self.grad() is not grad or grad._version != self.version:
@@ -88,7 +88,7 @@ class Mark:
 
     def grad_now(self) -> torch.Tensor | None:
         parameter = self.parameter()
-        return None if parameter is None else _grad(parameter)
+        return None if parameter is None else grad_of(parameter)
 
     def note_weight(self) -> None:
         parameter = self.parameter()
