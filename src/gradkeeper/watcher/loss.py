@@ -155,7 +155,7 @@ def _is_batchmean(node: Any, kind: str) -> bool:
     sizes = summed._saved_self_sym_sizes
     if len(sizes) < 2 or not sizes[0] or type(_operand(summed)).__name__ != "SubBackward0":
         return False
-    return _factor(node, kind) == 1.0 / sizes[0]
+    return bool(_factor(node, kind) == 1.0 / sizes[0])
 
 
 def _times(one: float | None, other: float | None) -> float | None:
