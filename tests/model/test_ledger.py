@@ -262,3 +262,24 @@ def test_a_line_that_serves_two_owners_is_counted_for_each_and_closed_as_one() -
 
     assert [one.systematic for one in entry.trails] == [True]
     assert [(one.made, one.spent, one.wasted) for one in closing.trails] == [(6, 4, 2)]
+
+
+def test_gradients_of_an_input_are_no_loss_while_the_step_has_others_to_spend() -> None:
+    ledger = ledger_with("model")
+    for _ in range(3):
+        ledger.post(Backward(site=LOSS, accounts=("model",), leaf=True))
+        ledger.post(Zero(site=ZERO, accounts=("model",)))
+        ledger.post(Backward(site=BUILT, accounts=("model",)))
+        entry = ledger.post(Step(site=STEP, optimizer="optimizer"))
+
+    assert entry.wasted == ()
+
+
+def test_gradients_of_an_input_are_a_loss_where_the_step_finds_nothing_else() -> None:
+    ledger = ledger_with("model")
+    for _ in range(3):
+        ledger.post(Backward(site=LOSS, accounts=("model",), leaf=True))
+        ledger.post(Zero(site=ZERO, accounts=("model",)))
+        entry = ledger.post(Step(site=STEP, optimizer="optimizer"))
+
+    assert [one.systematic for one in entry.trails] == [True]

@@ -198,3 +198,28 @@ def test_gradients_left_as_they_were_or_scaled_are_spent_again(line: str, tmp_pa
     loop = run(tmp_path, code)
 
     assert f"GK101:{loop.line('# again')}" in loop.found
+
+
+def test_copies_of_saved_gradients_that_are_zeroed_are_told_when_the_file_is_gone(
+    tmp_path: Path,
+) -> None:
+    code = """
+    def restore(model):
+        saved = torch.load("pending.pt")
+        for name, p in model.named_parameters():
+            p.grad = saved[name].clone()
+
+    model = nn.Linear(4, 3)
+    torch.save({name: torch.randn_like(p) for name, p in model.named_parameters()}, "pending.pt")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    restore(model)
+    optimizer.zero_grad()  # <-
+    for x in torch.randn(4, 8, 4):
+        model(x).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    """
+
+    loop = run(tmp_path, code)
+
+    assert loop.found == [f"GK402:{loop.line('# <-')}"]

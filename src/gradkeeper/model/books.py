@@ -139,7 +139,7 @@ class Books:
             self.credits[number] = replace(credit, held=credit.held - 1)
             return None
         del self.credits[number]
-        if credit.spent_by or credit.excuse or credit.restored:
+        if credit.spent_by or credit.restored or credit.excuse not in (None, "leaf"):
             return None
         return credit
 
@@ -154,16 +154,17 @@ class Books:
         if not lost:
             return ()
         owners = {owner for account in zeroed for owner in account.owners}
-        by_line: dict[Line, list[Credit]] = {}
+        by_line: dict[tuple[Line, bool], list[Credit]] = {}
         for credit in lost:
-            by_line.setdefault((credit.site, credit.owners), []).append(credit)
+            line = (credit.site, credit.owners)
+            by_line.setdefault((line, credit.excuse == "leaf"), []).append(credit)
         wasted = []
-        for line, credits in by_line.items():
+        for (line, leaf), credits in by_line.items():
             tail = self._is_tail(credits, owners)
-            waste = Waste(line[0], site, len(credits), line[1], tail=tail)
+            waste = Waste(line[0], site, len(credits), line[1], tail=tail, leaf=leaf)
             wasted.append(waste)
             trail = self.trails[line]
-            count = 0 if tail else len(credits)
+            count = len(credits) if waste.counts else 0
             self.trails[line] = replace(trail, wasted=trail.wasted + count, zeroed_at=site)
             for name in {name for credit in credits for name in credit.accounts}:
                 self._note(name, waste)
@@ -185,7 +186,7 @@ class Books:
     def unwaste(self, waste: Waste) -> None:
         line = (waste.site, waste.owners)
         trail = self.trails[line]
-        if not waste.tail:
+        if waste.counts:
             self.trails[line] = replace(trail, wasted=max(0, trail.wasted - waste.count))
 
     def lines(self) -> list[Trail]:

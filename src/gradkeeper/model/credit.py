@@ -104,3 +104,10 @@ class Waste:
     owners: frozenset[str] = frozenset()
     tail: bool = False
     """They were the incomplete last window of an epoch."""
+    leaf: bool = False
+    """They fed an input too, and were no loss, unless the next step has nothing else to spend."""
+
+    @property
+    def counts(self) -> bool:
+        """Lost at once, whatever the next step finds."""
+        return not self.tail and not self.leaf

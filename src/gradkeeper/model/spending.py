@@ -75,7 +75,9 @@ def _wasted(before: dict[str, Account], spent_lines: set[Site], *, real: bool) -
     relevant: dict[tuple[Site, frozenset[str], Site], Waste] = {}
     for account in before.values():
         for waste in account.wasted:
-            if not waste.tail and (waste.site in spent_lines or not real):
+            if waste.tail or (waste.leaf and real):
+                continue
+            if waste.site in spent_lines or not real:
                 relevant[waste.site, waste.owners, waste.zeroed_at] = waste
     return tuple(relevant.values())
 
@@ -135,6 +137,12 @@ def _follow(
     for line in first_spent.keys() | lost:
         trail = books.trails[line]
         streak = trail.streak + 1 if line in lost else 0
-        trail = replace(trail, spent=trail.spent + first_spent[line], streak=streak)
+        late = sum(one.count for one in wasted if one.leaf and (one.site, one.owners) == line)
+        trail = replace(
+            trail,
+            spent=trail.spent + first_spent[line],
+            wasted=trail.wasted + late,
+            streak=streak,
+        )
         books.trails[line] = replace(trail, told=trail.told or trail.systematic)
     return tuple(books.trails[line] for line in lost)

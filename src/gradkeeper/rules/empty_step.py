@@ -69,7 +69,7 @@ def at_step(entry: Entry[Step]) -> Iterator[Finding]:
 def at_close(entry: Entry[Close]) -> Iterator[Finding]:
     """Where others did step, a head may just have been inactive: judged at the end."""
     for owner in entry.optimizers.values():
-        lost = any(entry.before[name].wasted for name in owner.accounts)
+        lost = any(trail.wasted and owner.name in trail.owners for trail in entry.trails)
         if entry.idle or owner.real or owner.skipped or owner.empty < 2 or lost:
             continue
         if not _served_otherwise(owner, entry.before):

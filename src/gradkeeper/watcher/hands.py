@@ -6,7 +6,7 @@ assigned: that line is known.
 """
 
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -19,6 +19,7 @@ from gradkeeper.watcher.marks import (
     WRITTEN,
     Mark,
     all_zero,
+    gradient_of,
     grads_of,
     is_another,
     runs_along,
@@ -31,12 +32,21 @@ if TYPE_CHECKING:
 MOST_ASSIGNED = 4096
 
 
+class Assigned(NamedTuple):
+    """A gradient that the user's code put in place."""
+
+    parameter: weakref.ref[torch.Tensor]
+    site: Site
+    loaded: bool
+    """It is a copy of what was loaded, told at once: what was loaded may be gone soon."""
+
+
 class Hands:
     def __init__(self, keeper: "Keeper") -> None:
         self._keeper = keeper
         self.waiting: dict[Cohort, Site] = {}
         """Reads that are not told yet."""
-        self._sites: dict[int, tuple[weakref.ref[torch.Tensor], Site]] = {}
+        self._sites: dict[int, Assigned] = {}
         """Where gradients were last assigned, by parameter."""
 
     def notice(self, cohorts: list[Cohort], site: Site, *, using: bool = False) -> None:
@@ -106,9 +116,16 @@ class Hands:
 
     def assigning(self, parameter: torch.Tensor, site: Site) -> None:
         """The user's line puts a gradient in place."""
+        known = self._assignment(parameter)
+        if known is not None and known.site == site:
+            # Loaded once, if at all: a line that comes back is a loop's, and is not looked at.
+            self._sites[id(parameter)] = known._replace(loaded=False)
+            return
         if len(self._sites) >= MOST_ASSIGNED:
             self._sites.clear()
-        self._sites[id(parameter)] = (weakref.ref(parameter), site)
+        grad = gradient_of(parameter)
+        loaded = grad is not None and self._keeper.stored.holds(grad)
+        self._sites[id(parameter)] = Assigned(weakref.ref(parameter), site, loaded)
 
     def _assigned(self, cohort: Cohort, site: Site) -> None:
         if self._restored(cohort, site):
@@ -125,7 +142,7 @@ class Hands:
 
     def _restored(self, cohort: Cohort, site: Site) -> bool:
         keeper = self._keeper
-        if not keeper.stored.holds_grads_of(cohort.marks):
+        if not (self._loaded(cohort) or keeper.stored.holds_grads_of(cohort.marks)):
             return False
         site = self._assigned_at(cohort) or site
         keeper.post(ev.Restore, site, (cohort.name,), True, True)
@@ -135,12 +152,19 @@ class Hands:
 
     def _assigned_at(self, cohort: Cohort) -> Site | None:
         """Where a member's gradient was put in place; not told in a steady loop."""
-        for mark in cohort.marks:
-            parameter = mark.parameter()
-            known = self._sites.get(id(parameter))
-            if known is not None and known[0]() is parameter:
-                return known[1]
-        return None
+        assignments = self._assignments(cohort)
+        return assignments[0].site if assignments else None
+
+    def _loaded(self, cohort: Cohort) -> bool:
+        return any(one.loaded for one in self._assignments(cohort))
+
+    def _assignments(self, cohort: Cohort) -> list[Assigned]:
+        found = (self._assignment(mark.parameter()) for mark in cohort.marks)
+        return [one for one in found if one is not None]
+
+    def _assignment(self, parameter: torch.Tensor | None) -> Assigned | None:
+        known = self._sites.get(id(parameter))
+        return known if known is not None and known.parameter() is parameter else None
 
     def _look_at(self, cohort: Cohort, site: Site) -> None:
         """Spent, and about to be used again: zeroed or made anew through `.data`, or neither?"""

@@ -96,6 +96,9 @@ def _follow(node: Any, multiplier: float | None, hops: int) -> LossFacts:
             mark = node.metadata.get(SCALED_BY)
             if mark is not None:
                 scaler = mark
+            elif _is_batchmean(node, kind):
+                reduction = "mean"
+                break
             else:
                 multiplier = _times(multiplier, _factor(node, kind))
             node = _operand(node)
@@ -112,7 +115,7 @@ def _follow(node: Any, multiplier: float | None, hops: int) -> LossFacts:
 
 
 def _sum_of(node: Any, multiplier: float | None, scaler: str | None, hops: int) -> LossFacts:
-    """Of several terms: a mean if all are; the weight of the heaviest."""
+    """Of several terms: a mean if all are; the weight of the heaviest, or of a blend the whole."""
     terms = [
         _follow(branch, multiplier, hops // 2)
         for branch, _ in node.next_functions
@@ -124,8 +127,39 @@ def _sum_of(node: Any, multiplier: float | None, scaler: str | None, hops: int) 
     if any(term.reduction != "mean" or term.multiplier is None for term in terms):
         return LossFacts(scaler=scaler)
     heaviest = max(term.multiplier or 0.0 for term in terms)
+    if multiplier is not None and _is_blend(_weights(node, hops)):
+        heaviest = abs(multiplier)
     counted = terms[0].counted if len(terms) == 1 else None
     return LossFacts(heaviest, "mean", scaler, counted)
+
+
+def _is_blend(weights: list[float | None]) -> bool:
+    """`a * x + (1 - a) * y`; equal shares may be a window's divisor, put into each term."""
+    known = [weight for weight in weights if weight is not None and weight > 0]
+    if len(known) < len(weights) or max(known) - min(known) < 1e-6:
+        return False
+    return abs(sum(known) - 1) < 1e-6
+
+
+def _weights(node: Any, hops: int) -> list[float | None]:
+    """The outermost factor of each term of a sum."""
+    kind = type(node).__name__
+    if kind == "AddBackward0" and hops > 0:
+        branches = [branch for branch, _ in node.next_functions if branch is not None]
+        return [weight for branch in branches for weight in _weights(branch, hops - 1)]
+    return [_factor(node, kind) if kind in ("DivBackward0", "MulBackward0") else 1.0]
+
+
+def _is_batchmean(node: Any, kind: str) -> bool:
+    """What `kl_div(reduction="batchmean")` makes: a table of differences (torch 2.13 has no node
+    of its own for it), summed and divided by its length."""
+    summed = _operand(node)
+    if kind != "DivBackward0" or type(summed).__name__ != "SumBackward0":
+        return False
+    sizes = summed._saved_self_sym_sizes
+    if len(sizes) < 2 or not sizes[0] or type(_operand(summed)).__name__ != "SubBackward0":
+        return False
+    return bool(_factor(node, kind) == 1.0 / sizes[0])
 
 
 def _times(one: float | None, other: float | None) -> float | None:

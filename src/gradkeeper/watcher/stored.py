@@ -69,14 +69,18 @@ class Stored:
         grads = grads_of(marks)
         if any(self._found(grad) for grad in grads):
             return True
-        alive = [reference() for reference, _ in self._loaded.values()]
         small = min(grads, key=torch.Tensor.numel, default=None)
-        if small is None or small.is_sparse:
+        return small is not None and self.holds(small)
+
+    def holds(self, tensor: torch.Tensor) -> bool:
+        """Whether it, or one equal to it, was loaded. Reads values: the cold path only."""
+        if self._found(tensor):
+            return True
+        # Zeros are equal to many things that are no gradient.
+        if not self._loaded or tensor.is_sparse or not tensor.any():
             return False
-        return any(
-            one is not None and one.shape == small.shape and torch.equal(one, small)
-            for one in alive
-        )
+        alive = (reference() for reference, _ in self._loaded.values())
+        return any(one is not None and _equal(one, tensor) for one in alive)
 
     def _is_from_disk(self, tensor: object) -> bool:
         found = self._found(tensor)
@@ -97,6 +101,13 @@ def _tensors(thing: object, depth: int, path: str = "") -> Iterator[tuple[torch.
     elif depth and isinstance(thing, (list, tuple)):
         for value in thing:
             yield from _tensors(value, depth - 1, path)
+
+
+def _equal(loaded: torch.Tensor, tensor: torch.Tensor) -> bool:
+    """A copy may lie on another device than what was loaded."""
+    if loaded.shape != tensor.shape or loaded.layout != tensor.layout:
+        return False
+    return torch.equal(loaded.to(tensor.device, tensor.dtype), tensor)
 
 
 def _has_optimizer(thing: object, depth: int) -> bool:

@@ -123,6 +123,7 @@ def on_zero(books: Books, event: ev.Zero) -> Entry[ev.Zero]:
     for name, account in before.items():
         books.accounts[name] = accounts.zeroed(account, event.site, to_none=event.to_none)
     wasted = books.waste([credit for credit in lost if credit], event.site, before.values())
+    wasted = tuple(waste for waste in wasted if not waste.leaf)
     after = {name: books.accounts[name] for name in before}
     trails = tuple(books.trails[waste.site, waste.owners] for waste in wasted)
     return books.entry(event, before, after, wasted=wasted, trails=trails, pending=pending)
