@@ -27,9 +27,13 @@ EVERY = 4
 """One script in so many runs by default, all of them with --slow."""
 BATCHES_OF_ONE = "rounds of an inner loop without loader or step may be time steps of one batch"
 UNSEEN: dict[str, str] = {
+    "alpha_never_stepped": "a tensor that no optimizer has spent yet is taken for an input",
     "embeddings_never_step": "each backward is spent by the other optimizer, as in a right GAN",
     "inner_range_window": BATCHES_OF_ONE,
     "masked_words": BATCHES_OF_ONE,
+    "pending_restored_then_zeroed": "what is assigned to .grad doesn't tell that it is from disk",
+    "reptile_meta_optimizer": "what is added to a zeroed .grad is not seen as a gradient",
+    "wgan_gp_zero_after_backward": "the penalty's input is taken for one under attack",
 }
 
 
