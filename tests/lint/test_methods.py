@@ -39,6 +39,7 @@ for _ in range(5):
 
 def test_zeroed_gradients_that_are_only_scaled_stay_empty() -> None:
     code = f"""{HEAD}
+model.zero_grad(set_to_none=False)
 other = nn.Linear(4, 1)
 second = torch.optim.SGD(other.parameters(), lr=0.1)
 for x in loader:
@@ -46,10 +47,9 @@ for x in loader:
     other(x).mean().backward()
     second.step()
     for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-        p.grad.zero_()
-        p.grad.mul_(2)
+        p.grad{{change}}
     optimizer.step()
 """
 
-    assert "GK103" in told(code)
+    assert "GK103" in told(code.format(change=".mul_(2)"))
+    assert "GK103" not in told(code.format(change=".add_(p.data)"))

@@ -150,3 +150,24 @@ def test_a_new_head_that_the_optimizer_never_saw_is_an_orphan() -> None:
     body = "optimizer.zero_grad()\nmodel(x).mean().backward()\noptimizer.step()"
 
     assert told(loop(body, head=head)) == ["GK105"]
+
+
+PENALTY = """
+critic = nn.Linear(4, 1)
+optimizer = torch.optim.Adam(critic.parameters())
+for x in loader:
+    inputs = (x * 0.5).requires_grad_(True)
+    out = critic(inputs)
+    grad = torch.autograd.grad(out, inputs, torch.ones_like(out), create_graph=True)[0]
+    loss = critic(x).mean() + (grad.norm(2, dim=1) - 1).square().mean()
+    {body}
+"""
+
+
+def test_the_input_of_a_gradient_penalty_excuses_no_discarded_gradient() -> None:
+    zero, back, step = "optimizer.zero_grad()", "loss.backward()", "optimizer.step()"
+    good = PENALTY.format(body="; ".join((zero, back, step)))
+    bad = PENALTY.format(body="; ".join((back, zero, step)))
+
+    assert told("import torch\nfrom torch import nn\n" + good) == []
+    assert told("import torch\nfrom torch import nn\n" + bad) == ["GK102"]

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from gradkeeper import Watch, watch
+from gradkeeper import watch
 from gradkeeper.model.events import Again, Measure
+from gradkeeper.watcher.session import Watch
 
 
 def network() -> torch.nn.Sequential:

@@ -74,7 +74,7 @@ def _synced(r: Rehearsal, tensor: Opaque) -> bool | None:
 
 def _credited(r: Rehearsal, loss: Opaque, node: ast.AST) -> tuple[str, ...]:
     found: dict[str, None] = {}
-    for one in loss.flow:
+    for one in [one for one in loss.flow if not one.asked_for] or loss.flow:
         live = r.registry.live_accounts(one) or r.registry.accounts(one)
         found.update(dict.fromkeys(live))
     stranger = r.stranger()

@@ -69,11 +69,18 @@ def at_step(entry: Entry[Step]) -> Iterator[Finding]:
 def at_close(entry: Entry[Close]) -> Iterator[Finding]:
     """Where others did step, a head may just have been inactive: judged at the end."""
     for owner in entry.optimizers.values():
-        lost = any(trail.wasted and owner.name in trail.owners for trail in entry.trails)
-        if entry.idle or owner.real or owner.skipped or owner.empty < 2 or lost:
+        if entry.idle or owner.real or owner.skipped or owner.empty < 2:
+            continue
+        if _lost(entry, owner):
             continue
         if not _served_otherwise(owner, entry.before):
             yield _found(entry, owner, owner.empty)
+
+
+def _lost(entry: Entry[Close], owner: Optimizer) -> bool:
+    """Gradients did reach it, and were thrown away: that is another rule's to tell."""
+    thrown_away = {name for trail in entry.trails if trail.wasted for name in trail.accounts}
+    return any(entry.before[name].wasted or name in thrown_away for name in owner.accounts)
 
 
 def _zeroed_on_purpose(entry: Entry[Step]) -> bool:
