@@ -145,7 +145,9 @@ class _Job:
 
     def _clear(self, ended: Ended) -> None:
         """Removes what this start wrote into the folder itself, by an absolute path."""
-        files = written(ended.folder)
+        found = written(ended.folder).items()
+        # With --keep the copies may be in the folder too: what is written there is meant to stay.
+        files = {path: old for path, old in found if not path.is_relative_to(self.session)}
         old = sorted(str(path) for path, existed in files.items() if existed and path.is_file())
         for path, existed in sorted(files.items(), reverse=True):
             if not existed:
