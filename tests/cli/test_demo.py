@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from docs.demo_excerpt import README, quoted, steady, third_part
 from gradkeeper.cli import demo, main
 from gradkeeper.cli.demo.scripts import BUGS, CHARACTERS
 from gradkeeper.cli.demo.stage import UnexpectedError
@@ -53,6 +54,7 @@ def test_it_finds_mends_kills_resumes_and_writes_the_page(tmp_path: Path) -> Non
     assert list(scratch.iterdir()) == []
     assert [one for one in tmp_path.rglob("*") if one.is_file()] == [page]
     assert "\x1b" not in done.stdout
+    assert steady(third_part(done.stdout)) == steady(quoted(README.read_text())), "run scripts/docs"
 
 
 @pytest.mark.usefixtures("without_torch")
@@ -84,8 +86,8 @@ def test_a_resume_that_is_not_exact_fails_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resumed = 'print("resumed'
-    forgetful = CHARACTERS.replace(resumed, f"torch.manual_seed(1)\n    {resumed}")
-    monkeypatch.setattr(demo, "CHARACTERS", forgetful)
+    careless = CHARACTERS.replace(resumed, f"model.out[1].bias.data.zero_()\n    {resumed}")
+    monkeypatch.setattr(demo, "CHARACTERS", careless)
 
     with pytest.raises(UnexpectedError, match="the weights of the two trainings differ"):
         demo.kill_and_resume(tmp_path)
