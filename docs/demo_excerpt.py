@@ -2,8 +2,9 @@
 
 Usage: python docs/demo_excerpt.py
 
-Losses and digests are those of one machine. Two excerpts count as the same if they differ in such
-numbers only, and if digests that are equal in one are equal in the other.
+Losses, digests and the very place of the kill are those of one run on one machine. Two excerpts
+count as the same if they differ in these only, and if digests that are equal in one are equal in
+the other.
 """
 
 import os
@@ -15,9 +16,9 @@ from pathlib import Path
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 QUOTED = re.compile(r"(<!-- part 3 of: gradkeeper demo -->\n```text\n)(.*?)(^```$)", re.M | re.S)
-LOSS = re.compile(r"(?<=loss )\d+\.\d+")
-# A signal takes its time: the process may get one micro-batch further than the line it dies for.
-PENDING = re.compile(r"(?<=and )\d+(?= micro-batches)")
+PROGRESS = re.compile(r"^ *step \d+: loss .*\n", re.M)
+# A signal takes its time: a process may get further than the line that it dies for.
+PLACE = re.compile(r"(?<=after step )\d+|(?<=and )\d+(?= micro-batches)|(?<=save-)\d+")
 DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
 
@@ -36,9 +37,9 @@ def third_part(output: str) -> str:
 
 
 def steady(text: str) -> str:
-    """With names in place of what may differ between machines; equal digests, equal names."""
+    """With names in place of what may differ between runs; equal digests, equal names."""
     names: dict[str, str] = {}
-    text = PENDING.sub("N", LOSS.sub("N", text))
+    text = PLACE.sub("N", PROGRESS.sub("", text))
     return DIGEST.sub(lambda found: names.setdefault(found[0], f"digest {len(names)}"), text)
 
 

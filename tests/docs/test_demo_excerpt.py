@@ -40,8 +40,14 @@ def test_digests_that_are_no_longer_equal_are_a_difference() -> None:
     assert quoted(new) == third_part(OUTPUT.format(ONE, OTHER))
 
 
-def test_another_step_is_a_difference() -> None:
-    assert steady("step 8: loss 3.22") != steady("step 9: loss 3.22")
+def test_a_kill_one_micro_batch_later_is_no_difference() -> None:
+    told = "killed after step {} and {} micro-batches; save-0000{}: window open"
+
+    assert steady(told.format(12, 5, 13)) == steady(told.format(13, 0, 14))
+
+
+def test_other_words_are_a_difference() -> None:
+    assert steady("window open, 3 of 8") != steady("window open, 4 of 8")
 
 
 def test_a_readme_without_the_part_is_told() -> None:
