@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gradkeeper.engine import Engine, EngineError, EngineWarning, Window
-    from gradkeeper.watcher import FindingError, Watch, ignore
-    from gradkeeper.watching import watch
+    from gradkeeper.watcher import FindingError, ignore
+    from gradkeeper.watching import Watch, watch
 
 __version__ = "0.1.0"
 
@@ -30,9 +30,11 @@ _HOMES = {
     "EngineError": "gradkeeper.engine",
     "EngineWarning": "gradkeeper.engine",
     "FindingError": "gradkeeper.watcher",
-    "Watch": "gradkeeper.watcher",
+    "Watch": "gradkeeper.watching",
     "Window": "gradkeeper.engine",
     "ignore": "gradkeeper.watcher",
+    "load_ipython_extension": "gradkeeper.integrations.jupyter",
+    "unload_ipython_extension": "gradkeeper.integrations.jupyter",
     "watch": "gradkeeper.watching",
 }
 

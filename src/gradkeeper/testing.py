@@ -58,12 +58,14 @@ def assert_resume_exact(
     seed: int = 0,
     share: Sequence[str] = (),
     cwd: str | os.PathLike[str] | None = None,
+    timeout: float | None = None,
 ) -> None:
     """Fails unless a training script that is killed and restarted ends with the same weights.
 
     `command` is run as `gradkeeper prove-resume` runs it: once to the end, and once killed after
     `kills` random steps, each time in a fresh copy of the working folder. ProveError if nothing
-    can be said: the script fails by itself, takes no step, or does not repeat itself.
+    can be said: the script fails by itself, takes no step, or does not repeat itself. No start may
+    take longer than `timeout` seconds; left out, restarts get many times what the whole run took.
 
         assert_resume_exact("python train.py --epochs 3")
     """
@@ -72,7 +74,7 @@ def assert_resume_exact(
 
     words = shlex.split(command) if isinstance(command, str) else list(command)
     folder = None if cwd is None else Path(cwd)
-    proof = prove(words, kills=kills, seed=seed, share=share, cwd=folder)
+    proof = prove(words, kills=kills, seed=seed, share=share, cwd=folder, timeout=timeout)
     if not proof.exact:
         raise AssertionError(as_text(proof))
 

@@ -2,13 +2,25 @@
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
 from gradkeeper.model import Finding
+from gradkeeper.report import html, text
 from gradkeeper.report.paint import paint_for
-from gradkeeper.report.text import render_one
-from gradkeeper.watcher.session import OnFinding, Watch
+from gradkeeper.watcher import session
+from gradkeeper.watcher.session import OnFinding
+
+
+class Watch(session.Watch):
+    """A watch that a notebook shows as what it found."""
+
+    def _repr_html_(self) -> str:
+        return html.render(self.findings)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(text.render(self.findings).rstrip())
 
 
 def watch(
@@ -41,7 +53,7 @@ def shower(color: str = "auto") -> Callable[[Finding], None]:
     """Shows a finding on standard error, where the user's own output does not mix with it."""
 
     def show(finding: Finding) -> None:
-        shown = render_one(finding, paint=paint_for(sys.stderr, color))
+        shown = text.render_one(finding, paint=paint_for(sys.stderr, color))
         print(shown, file=sys.stderr, flush=True)
 
     return show

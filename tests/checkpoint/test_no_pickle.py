@@ -3,7 +3,7 @@
 import pickle
 import random
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy
 import pytest
@@ -11,34 +11,13 @@ import torch
 
 from gradkeeper.checkpoint import Store, WriteBehind
 from gradkeeper.cli import main
+from tests.checkpoint.no_pickle import forbid_pickle
 from tests.checkpoint.same import same
-
-
-def refuse(*_: object, **__: object) -> NoReturn:
-    raise AssertionError("pickle was used")
-
-
-class Refused:
-    """A class, because torch derives from these when it is imported further."""
-
-    def __init__(self, *_: object, **__: object) -> None:
-        refuse()
 
 
 @pytest.fixture
 def no_pickle(monkeypatch: pytest.MonkeyPatch) -> None:
-    import _pickle
-
-    for module in (pickle, _pickle):
-        for name in ("load", "loads", "dump", "dumps"):
-            monkeypatch.setattr(module, name, refuse)
-        for name in ("Pickler", "Unpickler"):
-            monkeypatch.setattr(module, name, Refused)
-    for name in ("_Pickler", "_Unpickler"):
-        monkeypatch.setattr(pickle, name, Refused)
-    for name in ("load", "save"):
-        monkeypatch.setattr(torch, name, refuse)
-        monkeypatch.setattr(numpy, name, refuse)
+    forbid_pickle(monkeypatch)
 
 
 def state() -> dict[str, Any]:

@@ -9,9 +9,11 @@ from hypothesis import HealthCheck, assume, find, given, settings
 from hypothesis import strategies as st
 
 from gradkeeper.model import Event, Site, account, audit, books, spending
-from gradkeeper.model.events import Adopt, Backward, Close, Step, Zero
+from gradkeeper.model.events import Adopt, Again, Backward, Batch, Close, Step, Zero
+from gradkeeper.model.rule import Rule
 from gradkeeper.model.value import replace
 from gradkeeper.rules import (
+    ALL,
     discarded_gradient,
     dropped_tail,
     never_stepped,
@@ -29,6 +31,8 @@ CONSERVATION = (
     dropped_tail.rule,
 )
 END = Site("loop.py", 99)
+ROUNDS = 12
+"""So many are written down before the watcher only counts them."""
 
 some_accounts = st.sets(st.sampled_from(ACCOUNTS), min_size=1).map(lambda s: tuple(sorted(s)))
 backwards = st.builds(
@@ -119,13 +123,17 @@ def watch(tape: Iterable[Event]) -> Oracle:
     return oracle
 
 
-def spoken(tape: list[Event]) -> set[str]:
-    """The conservation rules that speak, over the tape with its owners and its end."""
+def found(tape: list[Event], rules: Iterable[Rule] = CONSERVATION) -> set[tuple[str, Site]]:
+    """What the rules find, and where, over the tape with its owners and its end."""
     adopts = [
         Adopt(site=Site("loop.py", 50 + place), optimizer=owner, accounts=own)
         for place, (owner, own) in enumerate(OWNERS.items())
     ]
-    return {one.rule for one in audit([*adopts, *tape, Close(site=END)], CONSERVATION)}
+    return {(one.rule, one.site) for one in audit([*adopts, *tape, Close(site=END)], rules)}
+
+
+def spoken(tape: list[Event]) -> set[str]:
+    return {rule for rule, _ in found(tape)}
 
 
 def contradiction(tape: list[Event]) -> str | None:
@@ -157,6 +165,22 @@ def test_a_tape_on_which_all_is_spent_once_raises_no_alarm(tape: list[Event]) ->
     assume(not any(oracle.lost(line) for line in (1, 2, 3)))
 
     assert spoken(tape) == set()
+
+
+batches = st.just(Batch(site=Site("loop.py", 30), source="loader"))
+rounds = st.lists(st.one_of(batches, backwards, steps, zeros, whole_zeros), min_size=1, max_size=6)
+
+
+@settings(max_examples=300, deadline=None)
+@given(tapes, rounds, st.integers(1, 40), tapes)
+def test_a_folded_tape_is_judged_as_the_unfolded_one(
+    start: list[Event], round_: list[Event], times: int, rest: list[Event]
+) -> None:
+    again = Again(site=round_[-1].site, length=len(round_), times=times)
+
+    folded = found([*start, *(ROUNDS * round_), again, *rest], ALL)
+
+    assert folded == found([*start, *((ROUNDS + times) * round_), *rest], ALL)
 
 
 def keep_fresh(patch: pytest.MonkeyPatch) -> None:

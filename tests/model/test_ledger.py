@@ -202,23 +202,47 @@ def test_closing_one_optimizer_leaves_the_others() -> None:
     assert set(ledger.accounts) == {"model"}
 
 
-def test_again_advances_the_counts_and_leaves_the_accounts() -> None:
+def test_again_counts_as_if_the_round_had_been_posted_so_often() -> None:
+    round_ = (
+        Backward(site=LOSS, accounts=("model",)),
+        Zero(site=ZERO, accounts=("model",)),
+        Backward(site=LOSS, accounts=("model",)),
+        Step(site=STEP, optimizer="optimizer"),
+        Zero(site=ZERO, accounts=("model",)),
+    )
+    told, counted = ledger_with("model"), ledger_with("model")
+    for event in 7 * round_:
+        told.post(event)
+    for event in 2 * round_:
+        counted.post(event)
+
+    counted.post(Again(site=ZERO, length=len(round_), times=5))
+
+    whole, folded = told.post(Close(site=ZERO)), counted.post(Close(site=ZERO))
+    assert [(one.made, one.spent, one.wasted) for one in folded.trails] == [(14, 7, 7)]
+    assert [(one.made, one.spent, one.wasted) for one in whole.trails] == [(14, 7, 7)]
+    assert folded.optimizers["optimizer"].steps == whole.optimizers["optimizer"].steps == 7
+
+
+def test_again_spends_nothing_that_the_round_has_not_spent() -> None:
     ledger = ledger_with("model")
     for _ in range(2):
         ledger.post(Backward(site=LOSS, accounts=("model",)))
-        ledger.post(Step(site=STEP, optimizer="optimizer"))
-        ledger.post(Zero(site=ZERO, accounts=("model",)))
-    before = dict(ledger.accounts)
 
-    entry = ledger.post(
-        Again(site=ZERO, length=3, times=5, optimizers=("optimizer",), lines=(LOSS,))
-    )
+    ledger.post(Again(site=LOSS, length=1, times=5, lines=(LOSS,)))
 
     closing = ledger.post(Close(site=ZERO))
-    assert dict(entry.after) == {}
-    assert closing.before == before
-    assert closing.optimizers["optimizer"].real == 7
-    assert [(one.made, one.spent, one.wasted) for one in closing.trails] == [(7, 7, 0)]
+    assert [(one.made, one.spent, one.wasted) for one in closing.trails] == [(7, 0, 0)]
+
+
+def test_again_without_its_round_changes_nothing() -> None:
+    ledger = ledger_with("model")
+    ledger.post(Backward(site=LOSS, accounts=("model",)))
+    before = dict(ledger.accounts)
+
+    ledger.post(Again(site=LOSS, length=40, times=5, lines=(LOSS,)))
+
+    assert dict(ledger.accounts) == before
 
 
 def test_a_line_that_serves_two_owners_is_counted_for_each_and_closed_as_one() -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from gradkeeper.prove.errors import ProveError
-from gradkeeper.prove.proof import Proof, prove
+from gradkeeper.prove.proof import prove
 from gradkeeper.prove.telling import as_text
+from gradkeeper.prove.verdict import Proof
 from gradkeeper.testing import assert_resume_exact
 from tests.prove.recipe import RECIPE
 
@@ -26,11 +27,11 @@ def causes(proof: Proof) -> list[str]:
 
 
 def test_a_script_that_saves_all_is_exact_and_its_folder_stays_as_it_was(tmp_path: Path) -> None:
-    found = proof_of(tmp_path, "mid-window", kills=2)
+    found = proof_of(tmp_path, "mid-window")
 
     assert found.exact, as_text(found)
     assert found.resumed
-    assert (found.steps, found.backwards, len(found.kills)) == (8, 16, 2)
+    assert (found.steps, found.backwards, len(found.kills)) == (8, 16, 1)
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
 
 

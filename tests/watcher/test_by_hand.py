@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from gradkeeper.engine import Engine
 from gradkeeper.model import events as ev
 from gradkeeper.watcher import Watch
@@ -138,3 +140,61 @@ def test_the_engine_is_no_prefetcher() -> None:
 
     kinds = [type(one) for one in watch.tape if isinstance(one, (ev.Batch, ev.Backward))]
     assert kinds == 6 * [ev.Batch, ev.Backward]
+
+
+MADE_BY_HAND = {
+    "in place": "p.grad.zero_(); p.grad.add_(new)",
+    "through data": "p.grad.data.zero_(); p.grad.data.add_(new)",
+    "copied": "p.grad.copy_(new)",
+    "copied through data": "p.grad.data.copy_(new)",
+    "detached": "p.grad.detach().copy_(new)",
+    "by index": "p.grad[...] = new",
+    "foreach": "torch._foreach_zero_([p.grad]); torch._foreach_add_([p.grad], [new])",
+    "through numpy": "p.grad.numpy()[...] = new.numpy()",
+    "its data exchanged": "p.grad.data = new",
+    "assigned": "p.grad = new",
+    "decayed and added": "p.grad.mul_(0.5).add_(new)",
+}
+TWO_STEPS = """
+model = nn.Linear(4, {outputs})
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn({rounds}, 8, 4):
+    for p in model.parameters():
+        new = torch.randn_like(p)
+        if p.grad is None:
+            p.grad = torch.zeros_like(p)
+        {line}
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("rounds", [5, 40])
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("way", MADE_BY_HAND)
+def test_gradients_made_anew_by_hand_are_spent_once(
+    way: str, outputs: int, rounds: int, tmp_path: Path
+) -> None:
+    code = TWO_STEPS.format(line=MADE_BY_HAND[way], outputs=outputs, rounds=rounds)
+
+    assert run(tmp_path, code).found == []
+
+
+@pytest.mark.parametrize(
+    "line", ["pass", "p.grad.mul_(0.5)", "nn.utils.clip_grad_value_(p, 0.01)", "p.grad.data /= 2"]
+)
+def test_gradients_left_as_they_were_or_scaled_are_spent_again(line: str, tmp_path: Path) -> None:
+    code = f"""
+    model = nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in torch.randn(30, 8, 4):
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+        for p in model.parameters():
+            {line}
+        optimizer.step()  # again
+    """
+
+    loop = run(tmp_path, code)
+
+    assert f"GK101:{loop.line('# again')}" in loop.found

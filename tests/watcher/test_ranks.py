@@ -77,15 +77,50 @@ for i, x in enumerate(torch.randn(40, 8, 4)):
         optimizer.zero_grad()
 """
 
+FSDP_NARROW_WINDOWS = FSDP_WINDOWS.replace(
+    "fully_shard(model)",
+    "from torch.distributed.fsdp import MixedPrecisionPolicy\n"
+    "fully_shard(model, mp_policy=MixedPrecisionPolicy(\n"
+    "    param_dtype=torch.float16, reduce_dtype=torch.float32))",
+)
+
+FSDP_UNSYNCED = FSDP_WINDOWS.replace("gradient_sync(last)", "gradient_sync(False)")
+FSDP_FIRST_SYNCED = FSDP_WINDOWS.replace("gradient_sync(last)", "gradient_sync(not last)")
+FSDP_NOT_DIVIDED = FSDP_WINDOWS.replace(" / 2).backward", ").backward")
+
+SKIPPED_ALONE = """
+model = DistributedDataParallel(nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for i, x in enumerate(torch.randn(60, 8, 4)):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    if i < 40 or i % 2 or dist.get_rank() == 0:
+        optimizer.step()
+"""
+
+FILLED_DIFFERENTLY = DDP_WINDOWS.replace(
+    "    last =", "    if i == 33 and dist.get_rank() == 1:\n        continue\n    last ="
+)
+
+UNEVEN_BUT_JOINED = """
+model = DistributedDataParallel(nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+with model.join():
+    for x in torch.randn(20 + 7 * dist.get_rank(), 8, 4):
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+"""
+
 UNSYNCED = DDP_WINDOWS.replace("last else model", "False else model")
 NEVER_ZEROED = DDP.replace("    optimizer.zero_grad()\n", "")
 FSDP_NEVER_ZEROED = FSDP.replace("    optimizer.zero_grad()\n", "")
 
 
-def torchrun(folder: Path, code: str) -> list[dict[str, Any]]:
+def torchrun(folder: Path, code: str, *more: str) -> list[dict[str, Any]]:
     (folder / "train.py").write_text(HEADER + code + FOOTER)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    options = ["--exit-zero", "--format", "json", "--output", "found.json"]
+    options = ["--exit-zero", "--format", "json", "--output", "found.json", *more]
     job = subprocess.run(
         [*command, "-m", "gradkeeper", "run", *options, "train.py"],
         cwd=folder,
@@ -93,6 +128,7 @@ def torchrun(folder: Path, code: str) -> list[dict[str, Any]]:
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
     assert job.returncode == 0, job.stderr[-3000:]
     assert "stops watching" not in job.stderr
@@ -100,13 +136,20 @@ def torchrun(folder: Path, code: str) -> list[dict[str, Any]]:
     return found
 
 
+def line_of(found: dict[str, Any], folder: Path) -> str:
+    lines = (folder / str(found["path"])).read_text().splitlines()
+    return lines[int(found["line"]) - 1].strip()
+
+
 @pytest.mark.parametrize(
     "code",
     [
         pytest.param(DDP, id="ddp with bucket views"),
         pytest.param(DDP_WINDOWS, id="ddp with no_sync"),
+        pytest.param(UNEVEN_BUT_JOINED, id="ddp with uneven data, joined"),
         pytest.param(FSDP, id="fsdp2"),
         pytest.param(FSDP_WINDOWS, id="fsdp2 with windows"),
+        pytest.param(FSDP_NARROW_WINDOWS, id="fsdp2 with windows in float16"),
     ],
 )
 def test_a_correct_training_of_two_ranks_is_silent(code: str, tmp_path: Path) -> None:
@@ -117,6 +160,46 @@ def test_a_window_closed_inside_no_sync_is_reported(tmp_path: Path) -> None:
     found = torchrun(tmp_path, UNSYNCED)
 
     assert [one["rule"] for one in found] == ["GK501"]
+
+
+@pytest.mark.parametrize("code", [FSDP_UNSYNCED, FSDP_FIRST_SYNCED], ids=["never", "too early"])
+def test_a_step_on_shards_that_were_not_exchanged_is_reported(code: str, tmp_path: Path) -> None:
+    found = torchrun(tmp_path, code)
+
+    assert [(one["rule"], one["rank"]) for one in found] == [("GK501", None)]
+    assert line_of(found[0], tmp_path) == "optimizer.step()"
+
+
+def test_backwards_that_wait_unsharded_count_in_their_window(tmp_path: Path) -> None:
+    found = torchrun(tmp_path, FSDP_NOT_DIVIDED)
+
+    assert [one["rule"] for one in found] == ["GK201"]
+
+
+def test_a_rank_that_skips_alone_is_told_with_its_line(tmp_path: Path) -> None:
+    found = torchrun(tmp_path, SKIPPED_ALONE)
+
+    (parted,) = [one for one in found if one["rule"] == "GK503"]
+    assert line_of(parted, tmp_path) == "optimizer.step()"
+    assert (parted["rank"], parted["count"]) == (1, 10)
+    assert "rank 1 took no step" in parted["message"]
+    assert {one["rank"] for one in found} == {1}
+
+
+def test_ranks_that_fill_their_windows_differently_are_told(tmp_path: Path) -> None:
+    found = torchrun(tmp_path, FILLED_DIFFERENTLY)
+
+    (parted,) = [one for one in found if one["rule"] == "GK503"]
+    assert "rank 1 stepped after 3 backward calls" in parted["message"]
+
+
+def test_each_rank_has_its_own_tape_and_says_who_it_is(tmp_path: Path) -> None:
+    torchrun(tmp_path, SKIPPED_ALONE, "--tape", "run.tape")
+
+    for rank, name in enumerate(("run.tape", "run.tape.rank1")):
+        events = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()[1:]]
+        assert {one["rank"] for one in events if one["event"] != "digest"} == {rank}
+        assert any(one["event"] == "digest" for one in events) == (rank == 0)
 
 
 @pytest.mark.parametrize("code", [NEVER_ZEROED, FSDP_NEVER_ZEROED], ids=["ddp", "fsdp2"])

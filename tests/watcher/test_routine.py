@@ -139,7 +139,7 @@ def fail(_: torch.Tensor) -> None:
 def the_long_way() -> Iterator[None]:
     """Nothing is remembered, so nothing is expected."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Routine, "learn", lambda *_: None)
+        patch.setattr(Routine, "learn", lambda *_, **__: None)
         patch.setattr(Routine, "learn_credit", lambda *_: None)
         yield
 

@@ -79,6 +79,15 @@ def test_torch_is_as_it_was_after_a_watch() -> None:
     assert tapped() == before
 
 
+def test_torch_is_as_it_was_after_a_steady_loop() -> None:
+    before = tapped()
+
+    with watch(on_finding="record"):
+        faulty(steps=40)
+
+    assert tapped() == before
+
+
 def test_torch_is_as_it_was_after_an_exception() -> None:
     before = tapped()
 

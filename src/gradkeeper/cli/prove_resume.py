@@ -30,6 +30,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep", type=Path, metavar="DIR", help="keep copies, records and logs in a new folder"
     )
+    parser.add_argument(
+        "--timeout",
+        type=_seconds,
+        metavar="SECONDS",
+        help="for each start (the uninterrupted run: none; the others: many times as long as that)",
+    )
     parser.add_argument("command_line", nargs=argparse.REMAINDER, help="the command")
 
 
@@ -50,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
             seed=args.seed,
             share=args.share,
             keep=args.keep,
+            timeout=args.timeout,
             say=_to_stderr,
         )
     except ProveError as error:
@@ -62,6 +69,16 @@ def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r}: at least one kill")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r}: a number of seconds")
+    return seconds
 
 
 def _to_stderr(line: str) -> None:

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
             job = _as_module if args.module else _as_script
             watch = _watch(args, tape, program)
             code = _watched(watch, lambda: job(program, arguments))
-        shown = _of_all_ranks(watch.findings)
+            shown = _of_all_ranks(watch, ended_well=not code)
         if shown is None:
             return code
         if args.report is not None and recorded is not None:
@@ -212,13 +212,14 @@ def _as_module(program: str, arguments: list[str]) -> None:
     runpy.run_module(program, run_name="__main__", alter_sys=True)
 
 
-def _of_all_ranks(findings: list[Finding]) -> list[Finding] | None:
+def _of_all_ranks(watch: "Watch", *, ended_well: bool) -> list[Finding] | None:
     """Everybody's findings, on the rank that writes; None on the others."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        return findings
+        return watch.findings
     from gradkeeper.watcher.gather import gather
 
-    everybody = gather(findings)
+    runs = watch.runs if ended_well else None
+    everybody = gather(watch.findings, runs, watch.tape.record)
     return None if everybody is None else list(Findings(everybody))
 
 

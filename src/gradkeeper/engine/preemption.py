@@ -18,6 +18,8 @@ SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGUSR1") if hasa
 EXIT_CODE = 143
 MOMENT = 0.25
 WHILE = 60
+REMINDER = 0.01
+ENGINE = __name__.rpartition(".")[0]
 
 
 class Listener(Protocol):
@@ -33,6 +35,8 @@ _ending = mmap.mmap(-1, 1)
 _home = 0
 _first: float | None = None
 """When the first signal came."""
+_leaving = False
+"""Whether all is saved, and the process is to end as soon as the engine's own code is left."""
 
 
 def listen(listener: Listener) -> None:
@@ -63,7 +67,7 @@ def _end() -> None:
 
 def _leave() -> None:
     """With its last listener goes the handler, unless somebody has put another in its place."""
-    if _listeners or threading.current_thread() is not threading.main_thread():
+    if _listeners or _leaving or threading.current_thread() is not threading.main_thread():
         return
     for number in SIGNALS:
         if signal.getsignal(number) is _handle:
@@ -79,6 +83,9 @@ def _handle(number: int, frame: FrameType | None) -> None:
     global _first
     if os.getpid() != _home:
         _pass_on_in_child(number)
+        return
+    if _leaving:
+        _leave_from(frame)
         return
     if not _listeners:
         _pass_on(number)
@@ -98,6 +105,37 @@ def leave_process() -> None:
     for there in {id(one): one for one in _before.values() if callable(one)}.values():
         there(signal.SIGTERM, None)
     raise SystemExit(EXIT_CODE)
+
+
+def leave_soon() -> None:
+    """From a generator that is being closed, which swallows SystemExit: raised once it is."""
+    global _leaving
+    _leaving = True
+    threading.Thread(target=_remind, daemon=True).start()
+
+
+def _leave_from(frame: FrameType | None) -> None:
+    global _leaving
+    if _is_in_engine(frame):
+        leave_soon()
+        return
+    _leaving = False
+    leave_process()
+
+
+def _remind() -> None:
+    time.sleep(REMINDER)
+    # Whoever has put another handler there since ends the process in a way of his own.
+    if signal.getsignal(signal.SIGTERM) is _handle:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+
+def _is_in_engine(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(ENGINE):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _pass_on(number: int) -> None:

@@ -18,6 +18,7 @@ from gradkeeper.lint.values import (
     Opaque,
     Optim,
     Params,
+    Shortened,
     Value,
     Wrapped,
 )
@@ -48,7 +49,7 @@ def _len(r: Rehearsal, args: Args, kwargs: Any, node: ast.AST) -> Value:
         return len(value)
     count = loops.count_of(value)
     if count is not None:
-        return r.rounds(count)
+        return Shortened(r.rounds(count), count)
     if isinstance(value, Loader):
         return r.batches
     if isinstance(value, Opaque) and not value.data and not value.flow:

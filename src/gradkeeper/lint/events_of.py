@@ -34,6 +34,7 @@ def backward(r: Rehearsal, loss: Value, node: ast.AST, *, divided_by: int | None
     if multiplier is not None:
         multiplier = multiplier / divided_by if divided_by else None
     leaves = [one for one in tensor.flow if one.single and not _adopted(r, one)]
+    leaves = [one for one in leaves if not one.asked_for]
     r.count_backward()
     reduction = tensor.reduction if tensor.reduction in ("mean", "sum") else None
     r.post(

@@ -4,16 +4,17 @@ import ast
 import re
 from collections.abc import Callable
 
-from gradkeeper.lint import attributes, contexts, events_of, strangers, surroundings
+from gradkeeper.lint import attributes, contexts, events_of, loops, strangers, surroundings
 from gradkeeper.lint.losses import functional_loss, loss_class
 from gradkeeper.lint.nodes import Node
 from gradkeeper.lint.owners import build_optimizer, build_scheduler, is_optimizer, is_scheduler
 from gradkeeper.lint.rehearsal import Rehearsal
-from gradkeeper.lint.tensors import mix, modules_in, without_params
+from gradkeeper.lint.tensors import mix, modules_in, opaque_parts, without_params
 from gradkeeper.lint.values import (
     Accelerator,
     Context,
     Grad,
+    Loader,
     Module,
     Opaque,
     Optim,
@@ -21,6 +22,7 @@ from gradkeeper.lint.values import (
     Params,
     Partial,
     Scaler,
+    Shortened,
     Value,
     base,
 )
@@ -126,7 +128,7 @@ def unknown(r: Rehearsal, name: str, last: str, args: Args, kwargs: Kwargs) -> V
 def _first_size(args: Args) -> int | None:
     for one in args:
         if isinstance(one, int) and not isinstance(one, bool):
-            return one
+            return one.whole if isinstance(one, Shortened) else one
         if isinstance(one, (tuple, list)) and one and isinstance(one[0], int):
             return one[0]
     return None
@@ -213,6 +215,9 @@ def _autograd_grad(r: Rehearsal, name: str, args: Args, kwargs: Kwargs, node: as
     create = kwargs.get("create_graph", False)
     if create is False:
         return Opaque("gradients", data=True)
+    for one in opaque_parts([args[1] if len(args) > 1 else kwargs.get("inputs")]):
+        if one.leaf is not None:
+            one.leaf.asked_for = True
     return mix(r, "gradients", args)
 
 
@@ -287,8 +292,22 @@ def _tensor(r: Rehearsal, name: str, args: Args, kwargs: Kwargs, node: ast.AST) 
     return value
 
 
+def _islice(r: Rehearsal, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    """As many as it is told to hand out: who limits a stream knows that it is longer."""
+    source, *bounds = args or [None]
+    if not bounds or not all(isinstance(one, int) for one in bounds):
+        return source
+    start, stop = (0, bounds[0]) if len(bounds) == 1 else bounds[:2]
+    if isinstance(source, (list, tuple)):
+        return source[start:stop]
+    known = loops.count_of(source)
+    end = stop if known is None else min(stop, known)
+    return Loader("islice", max(0, end - start), loops.element_of(r, source))
+
+
 TENSORS = "randn rand zeros ones full empty arange randint tensor as_tensor linspace eye randperm"
 TABLE: dict[str, External_] = {
+    "islice": _islice,
     "no_grad": surroundings.no_grad,
     "inference_mode": surroundings.no_grad,
     "enable_grad": surroundings.enable_grad,

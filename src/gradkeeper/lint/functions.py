@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from gradkeeper.lint import expressions, statements
 from gradkeeper.lint.rehearsal import DEEPEST, Rehearsal
-from gradkeeper.lint.tensors import join, mix
+from gradkeeper.lint.tensors import join, mix, opaque_parts
 from gradkeeper.lint.values import Context, Frame, Function, Loader, Opaque, Return, Value
 
 ASSUMED_GATE = 2
@@ -21,8 +21,10 @@ def enter(
     if nested >= MOST_NESTED or len(r.entered) >= DEEPEST:
         return mix(r, f"{function.name}()", [*args, *kwargs.values()])
     survey = function.frame.survey
-    if survey is not None and code in survey.dull:
-        return Opaque(f"{function.name}()")
+    if survey is not None and (code, r.grad) in survey.dull:
+        gives = survey.dull[code, r.grad]
+        if not gives or not _carry(args, kwargs):
+            return Opaque(f"{function.name}()")
     if _is_context(function):
         return Context("generator", (function, args, kwargs))
     if survey is not None and code in survey.yields and not isinstance(code, ast.Lambda):
@@ -32,6 +34,11 @@ def enter(
     if survey is None or code in survey.loud or isinstance(code, ast.Lambda):
         return _run(r, function, frame)
     return _run_quiet(r, function, frame)
+
+
+def _carry(args: list[Value], kwargs: dict[str, Value]) -> bool:
+    """Something computed is handed in: what comes back may depend on it."""
+    return any(one.flow for one in opaque_parts([*args, *kwargs.values()]))
 
 
 def _frame(r: Rehearsal, function: Function, args: list[Value], kwargs: dict[str, Value]) -> Frame:
@@ -112,11 +119,14 @@ def _missing(r: Rehearsal, name: str, defaults: dict[str, Value], frame: Frame) 
 
 
 def _run_quiet(r: Rehearsal, function: Function, frame: Frame) -> Value:
-    """Runs a function that makes no event; if it gives and changes nothing either, only once."""
-    before = (len(r.tape), r.changes)
+    """Runs a function that makes no event; if it gives and changes nothing either, only once.
+
+    Under no_grad it may give nothing, and with gradients something: these are two questions.
+    """
+    before = (len(r.tape), r.changes, r.idle)
     result = _run(r, function, frame)
-    if (len(r.tape), r.changes) == before and _is_dull(result) and not frame.outer:
-        frame.survey.dull.add(function.node)
+    if (len(r.tape), r.changes, r.idle) == before and _is_dull(result) and not frame.outer:
+        frame.survey.dull[function.node, r.grad] = result is not None
     return result
 
 

@@ -4,6 +4,7 @@ import ast
 import re
 
 from gradkeeper.lint.rehearsal import Loop, Rehearsal
+from gradkeeper.lint.tensors import opaque_parts
 from gradkeeper.lint.values import (
     BREAK,
     Loader,
@@ -21,6 +22,10 @@ from gradkeeper.model import events as ev
 MOST_QUIET = 8
 OUTER_ROUNDS = 2
 CLOSING_ROUNDS = 3
+MOST_FURTHER = 8
+"""Rounds of an outer loop beyond those, while a window waits that a later one may spend."""
+MOST_COUNTED = 32
+"""Rounds of a `while` whose test is known, where windows matter."""
 OF_ONE_BATCH = re.compile(r"task|episode|env|agent|time|frame|chunk|seq|^t$", re.I)
 """What a loop inside an update runs over, when all of it belongs to one batch."""
 
@@ -196,7 +201,7 @@ def _loud(r: Rehearsal, node: ast.For | ast.AsyncFor, iterable: Value) -> Signal
     source = _source(r, node)
     if epoch:
         r.post(ev.EpochBegin(site=r.site(node), source=source))
-    signal = _rounds_of(r, node, iterable, total, data, source)
+    signal = _rounds_of(r, node, iterable, total, count, data=data, source=source)
     if epoch:
         r.post(ev.EpochEnd(site=r.site(node), source=source))
     return signal
@@ -227,9 +232,16 @@ def _is_data(r: Rehearsal, node: ast.AST, iterable: Value) -> bool:
     if isinstance(iterable, range) and node in survey.drawing:
         name = getattr(getattr(node, "target", None), "id", "")
         return _counts_updates(r) and not OF_ONE_BATCH.search(name)
-    return isinstance(iterable, (Loader, Wrapped)) or (
-        isinstance(iterable, Opaque) and not iterable.data
-    )
+    return _hands_out_batches(iterable)
+
+
+def _hands_out_batches(iterable: Value) -> bool:
+    """Rather than parts of one batch, or what was computed from it."""
+    if isinstance(iterable, Wrapped):
+        return not any(one.flow for one in opaque_parts(iterable.of))
+    if isinstance(iterable, Opaque):
+        return not (iterable.data or iterable.flow)
+    return isinstance(iterable, Loader)
 
 
 def _counts_updates(r: Rehearsal) -> bool:
@@ -258,6 +270,8 @@ def _rounds_of(
     node: ast.For | ast.AsyncFor,
     iterable: Value,
     total: int,
+    count: int | None,
+    *,
     data: bool,
     source: str,
 ) -> Signal:
@@ -268,18 +282,46 @@ def _rounds_of(
     start = iterable.start if isinstance(iterable, Wrapped) else 0
     begin = start if isinstance(start, int) else 0
     signal: Signal = None
-    for turn in range(total):
+    turn = 0
+    while turn < total or _goes_on(r, node, turn - total, _left(count, turn)):
         loop.round, loop.last = turn, turn == total - 1
         if data:
             r.fetch(node, source)
         statements.assign(r, node.target, element_of(r, iterable, begin + turn), node)
         signal = statements.block(r, node.body)
+        turn += 1
         if signal is BREAK or isinstance(signal, Return):
             break
     _finish(r, loop)
     if signal is BREAK or isinstance(signal, Return):
         return signal if isinstance(signal, Return) else None
     return statements.block(r, node.orelse)
+
+
+def _left(count: int | None, turn: int) -> int | None:
+    return None if count is None else count - turn
+
+
+def _goes_on(r: Rehearsal, node: ast.AST, further: int, left: int | None) -> bool:
+    """Whether to run an outer loop on, though we have seen enough of it.
+
+    A window that runs across its rounds would else look cut off where only we stopped. `left`:
+    the rounds that the source tells of beyond these, where it does.
+    """
+    if node not in r.frame.survey.outer or r.gate <= 1:
+        return False
+    if not r.waiting() and (left is None or further == 0):
+        return False
+    if left is None:
+        more = not r.ends_within_window()
+    else:
+        more = left % r.gate != 0
+    if not more or further >= r.gate:  # after so many rounds a running counter comes full circle
+        return False
+    if further < MOST_FURTHER:
+        return True
+    r.cut_short = True
+    return False
 
 
 def _finish(r: Rehearsal, loop: Loop) -> None:
@@ -308,8 +350,7 @@ def while_loop(r: Rehearsal, node: ast.While) -> Signal:
     turn = 0
     while True:
         known, _ = expressions.test(r, node.test)
-        limit = max(most, 4 * r.gate) if known and not outer else most
-        if known is False or turn >= limit or _cut_short(r, node, turn, most, known):
+        if known is False or (turn >= most and not _once_more(r, node, turn, most, known)):
             break
         turn += 1
         loop.round = turn
@@ -322,10 +363,20 @@ def while_loop(r: Rehearsal, node: ast.While) -> Signal:
     return signal if isinstance(signal, Return) else None
 
 
-def _cut_short(r: Rehearsal, node: ast.While, turn: int, most: int, known: bool | None) -> bool:
-    """`while True` never ends by itself: it stops where an epoch would."""
-    forever = isinstance(node.test, ast.Constant)
-    return forever and turn >= most
+def _once_more(r: Rehearsal, node: ast.While, turn: int, most: int, known: bool | None) -> bool:
+    """Whether to run on after `most` rounds; `while True` stops where an epoch would."""
+    if isinstance(node.test, ast.Constant):
+        return False
+    if known is None:
+        return _goes_on(r, node, turn - most, None)
+    if node in r.frame.survey.outer:
+        limit = most + MOST_FURTHER if r.gate > 1 and r.waiting() else most
+    else:
+        limit = max(4 * r.gate, MOST_COUNTED if r.gate > 1 else 0)
+    if turn < limit:
+        return True
+    r.cut_short = r.cut_short or r.waiting()
+    return False
 
 
 def _quiet_while(r: Rehearsal, node: ast.While) -> Signal:

@@ -34,6 +34,8 @@ from gradkeeper.model import events as ev
 Args = list[Value]
 Kwargs = dict[str, Value]
 READS = words("clone copy detach pow square flatten view numpy mul cpu")
+ADDS = words("add_ sub_ copy_ addcmul_ addcdiv_")
+"""What makes a gradient of zeros into something."""
 
 
 def call_method(
@@ -207,7 +209,9 @@ def _of_param(
         return Opaque("handle", data=True)
     if name.endswith("_") and not name.startswith("_") and name != "retain_grad_":
         mentions = any(isinstance(one, Grad) for one in (*args, *kwargs.values()))
-        contexts.move(r, value, node, uses_gradient=mentions or _reads_grad(node))
+        # Not in the receiver: `p.add_(p.grad).add_(noise)` applies the gradient once.
+        given = any(_reads_grad(one) for one in (*node.args, *node.keywords))
+        contexts.move(r, value, node, uses_gradient=mentions or given)
         return value
     if name in ("detach", "clone", "item", "numel", "size", "dim", "norm", "cpu"):
         return value if name == "detach" else Opaque(f"parameter.{name}()", data=True)
@@ -238,20 +242,10 @@ def _of_grad(
     if name in ("detach_", "requires_grad_"):
         return value
     if name.endswith("_"):
-        r.post(ev.Adjust(site=r.site(node), accounts=names, guarded=guarded))
+        adds = name in ADDS
+        r.post(ev.Adjust(site=r.site(node), accounts=names, guarded=guarded, adds=adds))
         return value
-    if name in (
-        "clone",
-        "copy",
-        "detach",
-        "pow",
-        "square",
-        "flatten",
-        "view",
-        "numpy",
-        "mul",
-        "cpu",
-    ):
+    if name in READS:
         return attributes.read(r, value, node)
     return Opaque("gradient", data=True)
 

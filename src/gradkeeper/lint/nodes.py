@@ -24,6 +24,9 @@ class Node:
     """One tensor rather than a module."""
     synced: bool | None = None
     coupled: bool = False
+    asked_for: bool = False
+    """torch.autograd.grad was asked for its gradient: what a later backward leaves there is a
+    by-product, as in a gradient penalty."""
     unused: bool = False
     """Nothing in the file reads it: no loss reaches it."""
     solid: bool = False

@@ -210,6 +210,8 @@ def through(r: Rehearsal, module: Node, values: list[Value], node: ast.AST) -> O
             result.flow |= {module}
             if module.trainable or module.holds:
                 r.post(ev.Forward(site=r.site(node), accounts=r.registry.accounts(module)))
+        else:
+            r.idle += 1
         result.autocast = r.autocast or result.autocast
     result.hints = modules_in(values)
     if r.grad:

@@ -90,6 +90,7 @@ def _computed(r: Rehearsal, value: Opaque, name: str, args: Args, kwargs: Kwargs
     constant = all(isinstance(one, (str, int, float, bool)) for one in (*args, *kwargs.values()))
     inner = ", ".join(map(repr, args)) if constant else ""
     result = mix(r, f"{value.name}.{name}({inner})"[:60], values)
+    result.disk = value.disk
     if value.data:
         result.data = True
         if name in LENGTH_KEEPING:
@@ -222,7 +223,7 @@ def _requires_grad(r: Rehearsal, value: Opaque, args: Args) -> Value:
 def _detached(
     r: Rehearsal, value: Opaque, name: str, args: Args, kwargs: Kwargs, node: ast.Call
 ) -> Value:
-    return Opaque(f"{value.name}.detach()"[:60], data=True, length=value.length)
+    return Opaque(f"{value.name}.detach()"[:60], data=True, length=value.length, disk=value.disk)
 
 
 def _mean(

@@ -71,6 +71,8 @@ class Rehearsal:
     """Why parts of this run should not be trusted."""
     assumed: bool = False
     """Some loop's number of batches was assumed."""
+    cut_short: bool = False
+    """Some loop was left before its end while gradients waited to be spent."""
     sites: dict[tuple[ast.AST, str], Site] = field(default_factory=dict)
     ctx_accelerator: Accelerator | None = None
     modules: dict[str, Frame] = field(default_factory=dict)
@@ -82,6 +84,8 @@ class Rehearsal:
     """By torch.autograd.grad, which fills no .grad."""
     changes: int = 0
     """Attributes and items set so far."""
+    idle: int = 0
+    """Calls so far of modules that are frozen, and may thaw."""
     guarded: set[Node] = field(default_factory=set)
     """Tensors whose gradient was just seen not to be None."""
     faulty: ast.AST | None = None
@@ -127,8 +131,11 @@ class Rehearsal:
         if self.gate <= 1:
             return SHORT_EPOCH
         self.assumed = True
-        odd = self.choices.ask("an epoch ends within a window")
-        return 2 * self.gate + 1 if odd else 2 * self.gate
+        return 2 * self.gate + 1 if self.ends_within_window() else 2 * self.gate
+
+    def ends_within_window(self) -> bool:
+        """One answer for all whose number of rounds the source doesn't tell."""
+        return self.choices.ask("an epoch ends within a window")
 
     def rounds(self, count: int) -> int:
         """How many of `count` known rounds to run: the end must fall as it would."""
@@ -214,6 +221,15 @@ class Rehearsal:
     def fetch(self, node: ast.AST, source: str) -> None:
         self.turn += 1
         self.tape.append(ev.Batch(site=self.site(node), source=source))
+
+    def waiting(self) -> bool:
+        """Whether a backward has come since the last step or zeroing."""
+        for event in reversed(self.tape):
+            if isinstance(event, ev.Backward):
+                return True
+            if isinstance(event, (ev.Step, ev.Zero)):
+                return False
+        return False
 
     def count_backward(self) -> None:
         for loop in self.loops:

@@ -144,7 +144,7 @@ def run(program: Program, root: ast.AST | None, choices: Choices, gate: int) -> 
     except RecursionError:
         r.doubt("nested too deeply")
     r.frame = frame
-    r.post(ev.Close(site=Site(program.file, 1)))
+    r.post(ev.Close(site=Site(program.file, 1), early=r.cut_short))
     adopt_early(r.tape, {one.name for one in r.optims if not one.known})
     if not settle(r.tape):
         r.doubt("which optimizer a loss is for cannot be told")

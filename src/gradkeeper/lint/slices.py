@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from gradkeeper.lint.strangers import ACTS
 from gradkeeper.lint.survey import FUNCTIONS, Survey, children
-from gradkeeper.lint.vocabulary import OPTIMIZER_NAME
+from gradkeeper.lint.vocabulary import OPTIMIZER_NAME, OPTIMIZERS
 
 SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
 LEAVING = (ast.Return, ast.Break, ast.Continue)
@@ -102,13 +102,13 @@ def inert(tree: ast.Module, survey: Survey) -> set[ast.stmt]:
 
 
 def _hands_over(node: ast.stmt) -> bool:
-    """A yield; a call that is given an optimizer, or speaks of gradients by its name."""
+    """A yield; a call that builds or is given an optimizer, or speaks of gradients by its name."""
     call = getattr(node, "value", None)
     if isinstance(call, (ast.Yield, ast.YieldFrom)):
         return True
     if not isinstance(call, ast.Call):
         return False
-    if ACTS.search(_last(call.func)):
+    if ACTS.search(_last(call.func)) or _last(call.func) in OPTIMIZERS:
         return True
     given = [*call.args, *(one.value for one in call.keywords)]
     return any(OPTIMIZER_NAME.search(_last(one)) for one in given)

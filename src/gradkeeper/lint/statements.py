@@ -183,7 +183,8 @@ def _augmented(r: Rehearsal, node: ast.AugAssign) -> Signal:
     if isinstance(old, Grad):
         names = attributes.param_accounts(r, old.param)
         guarded = attributes.is_guarded(r, old.param)
-        r.post(ev.Adjust(site=r.site(node), accounts=names, guarded=guarded))
+        adds = isinstance(node.op, (ast.Add, ast.Sub))
+        r.post(ev.Adjust(site=r.site(node), accounts=names, guarded=guarded, adds=adds))
         return None
     param = old if isinstance(old, Param) else None
     if isinstance(old, Opaque) and old.leaf is not None and not r.grad:

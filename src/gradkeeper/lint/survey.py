@@ -73,8 +73,9 @@ class Survey:
     """Loops whose rounds matter: something is credited, spent or zeroed in them."""
     inert: set[ast.stmt] = field(default_factory=set)
     """Statements that a rehearsal may pass over."""
-    dull: set[ast.AST] = field(default_factory=set)
-    """Functions that were entered once, made no event and gave nothing of interest."""
+    dull: dict[tuple[ast.AST, bool], bool] = field(default_factory=dict)
+    """Functions that were entered once, made no event and gave nothing of interest, with gradients
+    on or off: whether they gave anything at all."""
     loaded: set[str] = field(default_factory=set)
     """Attributes that are read somewhere."""
     fetching: set[ast.AST] = field(default_factory=set)

@@ -164,6 +164,17 @@ class Wrapped:
     start: Value = 0
 
 
+class Shortened(int):
+    """The rounds that are rehearsed of something longer; what is made of that size is whole."""
+
+    whole: int
+
+    def __new__(cls, rounds: int, whole: int) -> "Shortened":
+        made = super().__new__(cls, rounds)
+        made.whole = whole
+        return made
+
+
 @dataclass(eq=False, slots=True)
 class External:
     """A name out of another package, dotted."""

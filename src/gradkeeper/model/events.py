@@ -104,11 +104,13 @@ class Assign(Event):
 class Adjust(Event):
     """Gradients were changed in place by hand: divided, projected, given noise.
 
-    `guarded` is False where the code would fail on a gradient that is None.
+    `guarded` is False where the code would fail on a gradient that is None. `adds`: something was
+    added or copied in, which makes a gradient of zeros into one.
     """
 
     accounts: Names
     guarded: bool = True
+    adds: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,9 +275,13 @@ class Again(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Close(Event):
-    """The books are closed: of these optimizers, or of all."""
+    """The books are closed: of these optimizers, or of all.
+
+    `early`: training went on from here, unseen; what waits now may have been spent.
+    """
 
     optimizers: Names | None = None
+    early: bool = False
 
 
 KINDS: dict[str, type[Event]] = {

@@ -4,6 +4,7 @@ The one place in the model that changes. It judges nothing: what is wrong, the r
 kind of event does stands in posting/; what a step spends, in spending.py.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -13,19 +14,42 @@ from gradkeeper.model.books import Books
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.optimizer import Optimizer
 from gradkeeper.model.posting import checkpoints, data, gradients, ownership, stepping
+from gradkeeper.model.repeating import count_again, counts_of
 
 E = TypeVar("E", bound=ev.Event)
+
+
+LONGEST_ROUND = 512
+"""Events of a loop's round that can be told to have come again."""
 
 
 class Ledger:
     def __init__(self) -> None:
         self._books = Books()
+        self._recent: deque[ev.Event] = deque(maxlen=LONGEST_ROUND)
 
     def post(self, event: E) -> Entry[E]:
         """Enters one event and says what it changed."""
+        if isinstance(event, ev.Again):
+            self._repeat(event)
+        elif not isinstance(event, ev.Measure):
+            self._recent.append(event)
+        return self._enter(event)
+
+    def _enter(self, event: E) -> Entry[E]:
         self._books.number += 1
         entry: Entry[E] = HANDLERS[type(event)](self._books, event)
         return entry
+
+    def _repeat(self, event: ev.Again) -> None:
+        """Enters the round once more, for an account that nobody closes is not where it was; the
+        further times add what this one did. A tape cut short may lack the round."""
+        if not event.times or len(self._recent) < event.length:
+            return
+        before = counts_of(self._books)
+        for one in list(self._recent)[-event.length :]:
+            self._enter(one)
+        count_again(self._books, before, event.times - 1)
 
     @property
     def accounts(self) -> Mapping[str, Account]:
@@ -68,6 +92,6 @@ HANDLERS: dict[type[ev.Event], Callable[[Books, Any], Entry[Any]]] = {
     ev.Exhaust: on_fact,
     ev.Digest: on_fact,
     ev.Measure: on_fact,
-    ev.Again: data.on_again,
+    ev.Again: on_fact,
     ev.Close: ownership.on_close,
 }

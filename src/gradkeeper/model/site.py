@@ -2,6 +2,9 @@
 
 from typing import NamedTuple
 
+CELL = "cell In"
+"""How the file of a site begins that lies in a notebook's running cell, as in `cell In[3]`."""
+
 
 class Site(NamedTuple):
     """A file, a line and a column (both from 1), and the function they lie in."""
@@ -11,14 +14,20 @@ class Site(NamedTuple):
     column: int = 1
     function: str = "<module>"
 
+    @property
+    def in_cell(self) -> bool:
+        return self.file.startswith(CELL + "[")
+
     def __str__(self) -> str:
+        if self.in_cell:
+            return f"{self.file} line {self.line}"
         return f"{self.file}:{self.line}:{self.column}"
 
     def seen_from(self, other: "Site") -> str:
         """The line as one would name it while looking at `other`: the file only if it differs."""
         if self.file == other.file:
             return f"line {self.line}"
-        return f"{self.file}:{self.line}"
+        return str(self) if self.in_cell else f"{self.file}:{self.line}"
 
     def brief_from(self, other: "Site") -> str:
         """The same without the word."""

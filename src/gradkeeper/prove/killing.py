@@ -10,6 +10,12 @@ from gradkeeper.prove.bootstrap import ENV
 
 def kill_all(folder: Path) -> None:
     """At once, so that no launcher or shell goes on by itself; this process last."""
+    kill_others(folder)
+    _kill(os.getpid())
+
+
+def kill_others(folder: Path) -> None:
+    """All but this process, unless it is of the command's own group."""
     here = os.getpid()
     for path in folder.glob("process-*"):
         other = int(path.name.partition("-")[2])
@@ -18,7 +24,6 @@ def kill_all(folder: Path) -> None:
             _kill(other)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(int((folder / "group").read_text()), signal.SIGKILL)
-    _kill(here)
 
 
 def _is_ours(process: int, folder: Path) -> bool:

@@ -4,15 +4,16 @@ import importlib.util
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gradkeeper.prove import bootstrap
 from gradkeeper.prove.errors import ProveError
+from gradkeeper.prove.killing import kill_others
 from gradkeeper.prove.record import Record, read
 from gradkeeper.prove.workplace import Workplace, turned
 
@@ -37,6 +38,8 @@ class Ended:
     record: Record | None
     folder: Path
     workplace: Workplace
+    seconds: float
+    late: float | None = None  # after how many seconds it was ended, because it took too long
 
     def last_words(self) -> str:
         """The end of what it printed, with the paths that its user knows."""
@@ -47,8 +50,16 @@ class Ended:
         return "".join(f"\n    {line}" for line in lines)
 
 
-def start(command: Sequence[str], workplace: Workplace, folder: Path, plan: Plan) -> Ended:
+def start(
+    command: Sequence[str],
+    workplace: Workplace,
+    folder: Path,
+    plan: Plan,
+    *,
+    timeout: float | None = None,
+) -> Ended:
     """Runs the command in its workplace until it ends or is killed."""
+    began = time.monotonic()
     folder.mkdir(parents=True)
     _write_plan(folder, plan, [str(root) for root in workplace.copies])
     words = [turned(word, workplace) for word in command]
@@ -67,13 +78,21 @@ def start(command: Sequence[str], workplace: Workplace, folder: Path, plan: Plan
         except OSError as error:
             raise ProveError(f"{command[0]} cannot be started: {error.strerror}") from None
         (folder / "group").write_text(str(process.pid))
-        try:
-            code = process.wait()
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            raise
-    return Ended(code, _record(folder), folder, workplace)
+        late = _wait(process, folder, timeout)
+    seconds = time.monotonic() - began
+    return Ended(process.returncode, _record(folder), folder, workplace, seconds, late)
+
+
+def _wait(process: "subprocess.Popen[bytes]", folder: Path, timeout: float | None) -> float | None:
+    try:
+        process.wait(timeout)
+    except BaseException as reason:
+        kill_others(folder)
+        process.wait()
+        if isinstance(reason, subprocess.TimeoutExpired):
+            return timeout
+        raise
+    return None
 
 
 def _write_plan(folder: Path, plan: Plan, roots: list[str]) -> None:

@@ -1,8 +1,11 @@
 """The user's files as a report shows them: a path from here, a line of text."""
 
+import linecache
 import os
 from functools import lru_cache
 from pathlib import Path
+
+from gradkeeper.model import Site
 
 
 def shown_path(path: str) -> str:
@@ -18,7 +21,8 @@ def shown_path(path: str) -> str:
 
 def line_of(path: str, line: int) -> str | None:
     """The text of one line, or None where it is not to be had."""
-    lines = _lines(path)
+    # Cells have no file, and In[1] of the next session is another one: never kept here.
+    lines = linecache.getlines(path) if Site(path, line).in_cell else _lines(path)
     if not 1 <= line <= len(lines):
         return None
     return lines[line - 1]

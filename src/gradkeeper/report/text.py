@@ -37,8 +37,10 @@ def render_one(finding: Finding, *, paint: Paint = PLAIN) -> str:
 
 
 def place(finding: Finding) -> str:
-    cell = "" if finding.cell is None else f"cell {finding.cell}:"
     site = finding.site
+    if site.in_cell:
+        return str(site)
+    cell = "" if finding.cell is None else f"cell {finding.cell}:"
     return f"{shown_path(site.file)}:{cell}{site.line}:{site.column}"
 
 

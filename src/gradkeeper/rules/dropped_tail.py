@@ -60,6 +60,8 @@ def at_zero(entry: Entry[Zero]) -> Iterator[Finding]:
 
 @rule.at(Close)
 def at_close(entry: Entry[Close]) -> Iterator[Finding]:
+    if entry.event.early:
+        return
     for owner in entry.optimizers.values():
         tail = _tail(entry, owner)
         if owner.window and owner.stepped_at and 0 < batches_in(tail) < owner.window.size:

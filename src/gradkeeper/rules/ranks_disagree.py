@@ -4,8 +4,9 @@ Each rank must take the same decision for each window: step or skip, on the same
 micro-batches. A rank that skips alone (a NaN in its own loss, an exception it swallowed, less
 data) leaves the others with other weights, or waiting for it for ever.
 
-The books of all ranks are compared at each window's end; a single process has nothing to compare,
-so this rule has no example that one process could run.
+The engine compares the books of all ranks at each window's end, `torchrun … -m gradkeeper run`
+when the job has ended; a single process has nothing to compare, so this rule has no example that
+one process could run.
 
 To see it, compare a weight on two ranks.
 

@@ -2,7 +2,8 @@
 
 `no_sync()` is for the first micro-batches of a window; the last one must run outside it. A window
 closed inside lets each rank step along its own gradient: from then on the ranks train different
-models, and nothing says so.
+models, and nothing says so. With FSDP2 it is `set_requires_gradient_sync(False)`: what was not
+exchanged waits beside the shards, the step leaves it out, and a later window spends it.
 
 ```python bad runtime
 import torch

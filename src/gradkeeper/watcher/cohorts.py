@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import torch
 
-from gradkeeper.watcher.marks import Mark
+from gradkeeper.watcher.marks import Mark, sample_of
 from gradkeeper.watcher.naming import Namer, common_path
 
 # In the steady state so many members are looked at, other ones in each window: what is done to all
@@ -29,12 +29,14 @@ class Cohort:
         self.losses: list[torch.Tensor] = []
         """Of what waits, detached: looked at only when it is thrown away."""
         self.norms: list[torch.Tensor] = []
-        self.habits: dict[str, str] = {}
-        """What the last change by hand of each kind turned out to be."""
+        self.habits: dict[tuple[str, bool], str] = {}
+        """What the last change by hand of each kind, with and without backwards waiting, was."""
         self.descends = False
         """Its weights were last moved by hand along the gradient."""
-        self.zeroed_unseen = False
-        """It was last zeroed in a way that only its values show."""
+        self.unseen = ""
+        """What was last done to it, after a step, in a way that only its values show."""
+        self.left: tuple[Mark, torch.Tensor] | None = None
+        """What the last step left in one of its gradients; not kept in a steady loop."""
         self.suspect = False
         """Something of it was thrown away unspent: the weights may be moved by hand."""
         self.memory: tuple[Mark, torch.Tensor, torch.Tensor | None] | None = None
@@ -51,7 +53,7 @@ class Cohort:
         part.losses, part.norms = list(self.losses), list(self.norms)
         part.habits, part.suspect = dict(self.habits), self.suspect
         part.descends = self.descends
-        part.zeroed_unseen = self.zeroed_unseen
+        part.unseen = self.unseen
         return part
 
     def look(self, *, closely: bool) -> list[Mark]:
@@ -63,6 +65,7 @@ class Cohort:
 
     def turn(self) -> None:
         """Other members have their turn, from what they hold now."""
+        self.left = None
         for mark in self.few or self.marks:
             mark.known = False
         self._turn = (self._turn + SAMPLE) % len(self.marks)
@@ -84,12 +87,24 @@ class Cohort:
         """What is there now is known."""
         for mark in self.look(closely=closely):
             mark.note()
+        if self.left is not None:
+            self.leave()
+
+    def leave(self) -> None:
+        """Remembers what a step has left in the smallest gradient that is more than a number."""
+        self.left = None
+        if not self.spent or self.fresh:
+            return
+        mark = min(self.marks, key=_how_telling)
+        values = sample_of(mark.grad_now())
+        if values is not None:
+            self.left = (mark, values)
 
     def let_go(self) -> None:
         """Its members are not to be looked at any more."""
         for mark in self.marks:
             mark.parameter = _gone
-        self.memory = None
+        self.memory = self.left = None
 
     def spend(self, owner: str) -> None:
         """A step of `owner` was taken."""
@@ -97,8 +112,10 @@ class Cohort:
             self.fresh = 0
             self.spent = True
             self.spenders.add(owner)
-            self.losses.clear()
-            self.norms.clear()
+            if self.losses:
+                self.losses.clear()
+            if self.norms:
+                self.norms.clear()
             self.memory = None
 
     def clear(self) -> None:
@@ -111,9 +128,17 @@ class Cohort:
         self.fresh = 0
         self.spent = False
         self.spenders.clear()
-        self.losses.clear()
-        self.norms.clear()
-        self.memory = None
+        if self.losses:
+            self.losses.clear()
+        if self.norms:
+            self.norms.clear()
+        self.memory = self.left = None
+
+
+def _how_telling(mark: Mark) -> tuple[bool, bool, int]:
+    grad = mark.grad_now()
+    size = 0 if grad is None or grad.is_sparse else grad.numel()
+    return size == 0, size == 1, size
 
 
 def _gone() -> None:

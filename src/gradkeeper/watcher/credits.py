@@ -15,7 +15,7 @@ from gradkeeper.watcher import loss as losses
 from gradkeeper.watcher.cohorts import Cohort
 from gradkeeper.watcher.graph import Reach, reach_of
 from gradkeeper.watcher.marks import Mark
-from gradkeeper.watcher.ranks import unsharded_by_fsdp
+from gradkeeper.watcher.shards import unsharded_by_fsdp
 
 if TYPE_CHECKING:
     from gradkeeper.watcher.keeper import Keeper
@@ -35,18 +35,22 @@ Leaves = dict[int, tuple[weakref.ref[torch.Tensor], int]]
 class Line:
     """What is known of the backwards of one line."""
 
-    __slots__ = ("autocast", "count", "coupled", "leaf", "leaves")
+    __slots__ = ("autocast", "count", "coupled", "due_at", "leaf", "leaves")
 
     def __init__(self) -> None:
         self.count = 0
+        self.due_at = 1
         self.coupled = False
         self.autocast: str | None = None
         self.leaf = False
         self.leaves: Leaves = {}
 
     def due(self) -> bool:
-        self.count += 1
-        return self.count <= ALWAYS_WALKED or self.count & (self.count - 1) == 0
+        """Whether a walk is due now; if so, when the next one will be."""
+        if self.count < self.due_at:
+            return False
+        self.due_at += 1 if self.due_at < ALWAYS_WALKED + 1 else self.due_at
+        return True
 
 
 class Crediting:
@@ -54,7 +58,8 @@ class Crediting:
         self._keeper = keeper
         self._lines: dict[Site, Line] = {}
         self.depth = 0
-        self.silent = 0
+        self.silent = False
+        """The next call of torch.autograd.backward comes from a `Tensor.backward` already told."""
         self._site: Site | None = None
         self._facts = losses.UNKNOWN
         self._items: tuple[int, int] | None = None
@@ -68,22 +73,26 @@ class Crediting:
         if self.depth > 1:
             self._walk(tensors)
             return
-        keeper = self._keeper
-        keeper.owners.settle()
+        owners = self._keeper.owners
+        if owners.newcomers or owners.gone:
+            owners.settle()
         self._facts = losses.facts_of(tensors[0], gradient) if len(tensors) == 1 else losses.UNKNOWN
         self._items = self._loss = None
-        site = keeper.routine.backward(self._facts)
+        site = self._keeper.routine.backward(self._facts)
         self._as_ever = site is not None
         if site is None:
             self._begins(tensors)
             return
         self._site = site
-        if self._lines[site].due():
+        line = self._lines[site]
+        line.count += 1
+        if line.count >= line.due_at and line.due():
             self._as_ever = False
             self._walk(tensors)
 
     def _begins(self, tensors: list[torch.Tensor]) -> None:
         keeper, start = self._keeper, self._keeper.routine.start()
+        keeper.owners.sweep()
         site = self._site = keeper.arrive()
         if not keeper.journal.steady:
             # Only close looks ask for it; in a steady loop the gradients themselves will do.
@@ -94,11 +103,12 @@ class Crediting:
         line = self._lines.get(site)
         if line is None:
             line = self._lines[site] = Line()
+        line.count += 1
         if line.due() or (line.leaf and not keeper.journal.steady):
             self._walk(tensors)
         everyone = keeper.cohorts.everyone()
-        keeper.hands.notice(everyone, site, crediting=True)
-        keeper.routine.learn(start, self._facts[:3], everyone)
+        keeper.hands.notice(everyone, site, using=True)
+        keeper.routine.learn(start, self._facts.comparable(), everyone)
 
     def ends(self) -> None:
         self.depth -= 1
@@ -128,21 +138,36 @@ class Crediting:
         credited: list[Cohort] = []
         for cohort in cohorts:
             looked = cohort.look(closely=closely)
-            changed = [mark for mark in looked if mark.is_credited()]
+            changed = [mark for mark in looked if self._is_credited(mark)]
             if not changed:
                 continue
             if len(changed) < len(looked):
                 cohort = self._part(cohort, site)
             cohort.note(closely=closely)
+            self._note_shards(cohort)
             credited.append(cohort)
         if credited:
             self._post(credited, site)
         return credited
 
+    def _note_shards(self, cohort: Cohort) -> None:
+        for mark in cohort.marks:
+            shard = self._keeper.ranks.shard(mark)
+            if shard is None:
+                return
+            shard.note()
+
     def _part(self, cohort: Cohort, site: Site) -> Cohort:
         """Some members of it were credited: they go their own way from now on."""
-        changed = [mark for mark in cohort.marks if not mark.known or mark.is_credited()]
+        changed = [mark for mark in cohort.marks if not mark.known or self._is_credited(mark)]
         return self._keeper.split(cohort, changed, site)
+
+    def _is_credited(self, mark: Mark) -> bool:
+        """Where FSDP2 holds a gradient back until ranks exchange it, that one counts as well."""
+        if mark.is_credited():
+            return True
+        shard = self._keeper.ranks.shard(mark)
+        return shard is not None and shard.is_credited()
 
     def _post(self, credited: list[Cohort], site: Site) -> None:
         keeper, facts, line = self._keeper, self._facts, self._lines[site]

@@ -16,6 +16,8 @@ class Feed:
         self._post = post
         self.begun = False
         """A loader was ever used: an attribute, for it is asked for all the time."""
+        self.latest: Callable[[], object | None] = _nothing
+        """The iterator that handed out the last batch, while it is there and not exhausted."""
         self._open: dict[str, weakref.ref[object]] = {}
         self._ahead: set[str] = set()
         self._ending: tuple[str, Site] | None = None
@@ -37,7 +39,7 @@ class Feed:
                 for name, one in self._open.items()
                 if one() is not None and name != source
             }
-            self._open[source] = weakref.ref(iterator)
+            self.latest = self._open[source] = weakref.ref(iterator)
             self._ahead.discard(source)
             self._post("begin", site, source)
             self._post("batch", site, source)
@@ -46,12 +48,14 @@ class Feed:
             # The second fetch of a prefetcher: the first batch is not even handed out yet.
             self._ahead.add(source)
             return
+        self.latest = known
         self._post("batch", site, source)
 
     def exhausted(self, source: str, site: Site) -> None:
         if source not in self._open:
             return
         del self._open[source]
+        self.latest = _nothing
         if source in self._ahead:
             self._ahead.discard(source)
             self._post("batch", site, source)
@@ -65,3 +69,7 @@ class Feed:
             source, site = self._ending
             self._ending = None
             self._post("end", site, source)
+
+
+def _nothing() -> None:
+    """In the place of a weak reference, while there is nothing to refer to."""

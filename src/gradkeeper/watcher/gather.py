@@ -1,35 +1,68 @@
-"""The findings of all ranks, brought to rank 0 through the launcher's store."""
+"""What all ranks found and did, brought to rank 0 through the launcher's store, and compared.
+
+Only at the end: a collective of ours in the middle of a job could hang it.
+"""
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import timedelta
+from itertools import islice
 from typing import Any
 
-from gradkeeper.model import Because, Finding, Severity, Site
+from gradkeeper.model import Auditor, Because, Event, Finding, Severity, Site
+from gradkeeper.rules import ALL
+from gradkeeper.watcher.tally import Run, Tally, digests, read_runs
 
 PATIENCE = timedelta(seconds=30)
 """How long rank 0 waits for a rank, which may have crashed."""
+MOST_TOLD = 1_000
+"""Windows in which ranks part; they are one finding for each line."""
 
 
-def gather(findings: list[Finding]) -> list[Finding] | None:
-    """What all ranks found, on rank 0; None on the others."""
+def gather(
+    findings: list[Finding], runs: list[Run] | None, record: Callable[[Event], object]
+) -> list[Finding] | None:
+    """What all ranks found, and where they parted, on rank 0; None on the others.
+
+    `runs` is what this rank did, None if it did not end well; `record` takes events to the tape.
+    """
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     store = _store()
     if store is None:
         return findings if rank == 0 else None
     if rank:
-        store.set(f"gradkeeper/{rank}", json.dumps([asdict(one) for one in findings]))
+        mine = {"findings": [asdict(one) for one in findings], "runs": runs}
+        store.set(f"gradkeeper/{rank}", json.dumps(mine))
         return None
-    everybody = list(findings)
+    everybody, all_runs = list(findings), [runs]
     for other in range(1, size):
-        try:
-            store.wait([f"gradkeeper/{other}"], PATIENCE)
-            records = json.loads(store.get(f"gradkeeper/{other}"))
-        except Exception:  # the store has several kinds of timeout; what is here is reported
-            continue
-        everybody += [_finding(record) for record in records]
-    return everybody
+        told = _hear(store, other)
+        everybody += [_finding(one) for one in told.get("findings", ())]
+        all_runs.append(told.get("runs"))
+    return everybody + _compared(all_runs, record)
+
+
+def _compared(runs: list[list[Any] | None], record: Callable[[Event], object]) -> list[Finding]:
+    """Nothing where a rank did not end well: how far it came tells nothing of its decisions."""
+    tallies: list[Tally] = [read_runs(one) for one in runs if one is not None]
+    if len(tallies) < len(runs):
+        return []
+    auditor, found = Auditor(ALL), []
+    for event in islice(digests(tallies), MOST_TOLD):
+        record(event)
+        found += auditor.post(event)
+    return found
+
+
+def _hear(store: Any, rank: int) -> dict[str, Any]:
+    try:
+        store.wait([f"gradkeeper/{rank}"], PATIENCE)
+        told: dict[str, Any] = json.loads(store.get(f"gradkeeper/{rank}"))
+    except Exception:  # the store has several kinds of timeout; what is here is reported
+        return {}
+    return told
 
 
 def _store() -> Any:

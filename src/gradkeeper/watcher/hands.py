@@ -13,13 +13,21 @@ import torch
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
 from gradkeeper.watcher.cohorts import Cohort
-from gradkeeper.watcher.marks import CLEARED, SAME, WRITTEN, Mark, all_zero, grads_of
+from gradkeeper.watcher.marks import (
+    CLEARED,
+    SAME,
+    WRITTEN,
+    Mark,
+    all_zero,
+    grads_of,
+    is_another,
+    runs_along,
+    sample_of,
+)
 
 if TYPE_CHECKING:
     from gradkeeper.watcher.keeper import Keeper
 
-# A hand-made step follows the gradient this closely, or it is something else (momentum, noise).
-COLLINEAR = 1e-3
 MOST_ASSIGNED = 4096
 
 
@@ -31,8 +39,8 @@ class Hands:
         self._sites: dict[int, tuple[weakref.ref[torch.Tensor], Site]] = {}
         """Where gradients were last assigned, by parameter."""
 
-    def notice(self, cohorts: list[Cohort], site: Site, *, crediting: bool = False) -> None:
-        """Posts what happened to these; `crediting`: a backward is about to add to them."""
+    def notice(self, cohorts: list[Cohort], site: Site, *, using: bool = False) -> None:
+        """Posts what happened to these; `using`: they are about to be added to or spent."""
         closely = not self._keeper.journal.steady
         for cohort in cohorts:
             looked = cohort.look(closely=closely)
@@ -42,7 +50,7 @@ class Hands:
                 if mark.verdict() is not SAME:
                     break
             else:
-                if crediting and cohort.spent and not cohort.fresh:
+                if using and cohort.spent and not cohort.fresh:
                     self._look_at(cohort, site)
                 continue
             self._settle(cohort, site)
@@ -75,20 +83,22 @@ class Hands:
         if verdict == CLEARED:
             keeper.cleared([cohort], site, to_none=True)
             return
-        if self._habit(cohort, verdict) == "zero":
+        habit = self._habit(cohort, verdict)
+        if habit == "zero":
             keeper.cleared([cohort], site, to_none=False)
-        elif verdict == WRITTEN and (cohort.fresh or cohort.spent):
+        elif habit == "change":
             keeper.post(ev.Adjust, site, (cohort.name,), True)
         else:
-            # Replaced, or added to zeros: a gradient made by hand.
             self._assigned(cohort, site)
 
     def _habit(self, cohort: Cohort, verdict: str) -> str:
-        """Whether gradients were zeroed or changed: their values tell, or how it went before."""
-        journal, before = self._keeper.journal, cohort.habits.get(verdict)
+        """Whether gradients were zeroed, changed or made by hand: their values tell, or how it
+        went before."""
+        kind = (verdict, cohort.fresh > 0)
+        journal, before = self._keeper.journal, cohort.habits.get(kind)
         if journal.steady and before is not None:
             return before
-        habit = cohort.habits[verdict] = "zero" if all_zero(cohort.marks) else "change"
+        habit = cohort.habits[kind] = _what_was_done(cohort, verdict)
         if before not in (None, habit):
             # One kind of write does both in this loop, so each is to be looked at.
             journal.unsettle()
@@ -133,11 +143,15 @@ class Hands:
         return None
 
     def _look_at(self, cohort: Cohort, site: Site) -> None:
-        """Spent, and about to be credited again: zeroed through `.data`, or not at all?"""
+        """Spent, and about to be used again: zeroed or made anew through `.data`, or neither?"""
         if not self._keeper.journal.steady:
-            cohort.zeroed_unseen = all_zero(cohort.marks)
-        if cohort.zeroed_unseen:
+            done = _what_was_done(cohort, WRITTEN)
+            cohort.unseen = "" if done == "change" else done
+        if cohort.unseen == "zero":
             self._keeper.cleared([cohort], site, to_none=False)
+        elif cohort.unseen == "make":
+            self._assigned(cohort, site)
+            cohort.note(closely=not self._keeper.journal.steady)
 
     # Weights moved by hand
 
@@ -169,12 +183,9 @@ class Hands:
         now = mark.parameter()
         if now is None or grad is None or now.shape != weight.shape:
             return False
+        # Momentum and noise do not follow it.
         with torch.no_grad():
-            move, slope = (weight - now).flatten().double(), grad.flatten().double()
-            length = float(slope @ slope)
-            factor = float(move @ slope) / length if length else 0.0
-            off = float((move - factor * slope).norm())
-            return factor > 0 and off <= COLLINEAR * float(move.norm())
+            return runs_along(weight - now, grad)
 
     # Gradients read for themselves
 
@@ -188,3 +199,25 @@ class Hands:
             site = self.waiting.pop(cohort, None)
             if site is not None and cohort.fresh and cohort.name in self._keeper.cohorts.all:
                 self._keeper.post(ev.Read, site, (cohort.name,))
+
+
+def _what_was_done(cohort: Cohort, verdict: str) -> str:
+    """To gradients that differ from what was last seen of them: "zero", "change" or "make"."""
+    if all_zero(cohort.marks):
+        return "zero"
+    if verdict != WRITTEN:
+        return "make"
+    if cohort.fresh:
+        return "change"
+    if not cohort.spent:
+        return "make"  # added to zeros
+    return "make" if _is_new_since_step(cohort) else "change"
+
+
+def _is_new_since_step(cohort: Cohort) -> bool:
+    """Zeroed and filled by hand in one go looks like any write: what was spent tells."""
+    if cohort.left is None:
+        return False
+    mark, before = cohort.left
+    now = sample_of(mark.grad_now())
+    return now is not None and is_another(now, before)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from gradkeeper.model import Auditor, Event, Finding, Tape
 from gradkeeper.model import events as ev
+from gradkeeper.watcher.tally import Tally
 
 Key = tuple[Any, ...]
 """An event's class, its site, then the values of its fields in order."""
@@ -19,6 +20,8 @@ FIELDS = {
     kind: tuple(one.name for one in fields(kind) if one.name not in ("site", "rank"))
     for kind in ev.KINDS.values()
 }
+SYNCED = 2 + FIELDS[ev.Backward].index("synced")
+"""Its place in a backward's key."""
 TURNS = (ev.Step, ev.Batch, ev.Move)
 """Where a round may end."""
 
@@ -52,6 +55,7 @@ class Journal:
         self._report = report
         self._rank = rank
         self._reads = reads
+        self.tally = Tally()
         self._keys: list[Key] = []
         self._findings: list[tuple[Finding, ...]] = []
         self._steady_from = 0
@@ -106,6 +110,9 @@ class Journal:
             lines=tuple(key[1] for key in pattern if key[0] is ev.Backward),
         )
         self._write(again)
+        self.tally.repeat(
+            sum(key[0] is ev.Backward and bool(key[SYNCED]) for key in pattern), times
+        )
         list(self._auditor.post(again))
         for finding in self._told:
             last = None if finding.last_step is None else finding.last_step + times
@@ -114,6 +121,7 @@ class Journal:
     def _post(self, key: Key, late: Mapping[str, Any]) -> None:
         event = self._event(key, late)
         self._write(event)
+        self.tally.take(event)
         found = tuple(self._auditor.post(event))
         self._keys.append(key)
         self._findings.append(found)

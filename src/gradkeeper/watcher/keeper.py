@@ -64,7 +64,6 @@ class Keeper:
         self.hands = Hands(self)
         self.stored = Stored(self)
         self.ranks = Ranks()
-        self.routine = Routine(self)
         self.measures = Measures(self.modules.path, journal.aside) if norms else None
         self.running: list[str] = []
         """Optimizers whose step is under way, outermost first."""
@@ -77,6 +76,7 @@ class Keeper:
         """The values of what every step spends are looked at, at the price of waiting for them."""
         self.scaling: str | None = None
         """The scaler through which the running step was called."""
+        self.routine = Routine(self)
 
     def claim(self, parameters: list[torch.Tensor]) -> None:
         """Before these are looked at for the first time."""
@@ -155,7 +155,7 @@ class Keeper:
             start = self.routine.start()
             self._step(optimizer, name)
             what = (self.scaling, signature_of(optimizer))
-            self.routine.learn(start, what, self.owners.cohorts(name), optimizer)
+            self.routine.learn(start, what, self.owners.cohorts(name), optimizer, name)
         self.running.append(name)
 
     def step_ends(self, optimizer: torch.optim.Optimizer, *, closure: bool) -> None:
@@ -173,12 +173,13 @@ class Keeper:
                 cohort.turn()
             else:
                 cohort.note(closely=True)
+                cohort.leave()
 
     def _step(self, optimizer: torch.optim.Optimizer, name: str) -> None:
         if self.crediting.depth:
             self.crediting.inside_backward(name)
         site = self.arrive(step=True)
-        self.hands.notice(self.owners.cohorts(name), site)
+        self.hands.notice(self.owners.cohorts(name), site, using=True)
         mine = self.owners.cohorts(name)
         self.taken = True
         taken = not _refused(optimizer)
@@ -198,7 +199,7 @@ class Keeper:
         self.owners.adopt(optimizer)
         name = self.owners.name_of(optimizer)
         if name is not None:
-            self.hands.notice(self.owners.cohorts(name), site)
+            self.hands.notice(self.owners.cohorts(name), site, using=True)
 
     def scaler_step_ends(self, optimizer: torch.optim.Optimizer) -> None:
         name = self.owners.name_of(optimizer)
@@ -237,12 +238,13 @@ class Keeper:
         start = self.routine.start()
         site = self.arrive()
         mine = self.owners.cohorts(name)
-        if not self.journal.steady or any(one.fresh for one in mine):
+        waits = any(one.fresh for one in mine)
+        if waits or not self.journal.steady:
             self.hands.notice(mine, site)
             mine = self.owners.cohorts(name)
         self.cleared(mine, site, to_none=to_none)
         if to_none:
-            self.routine.learn(start, None, mine, optimizer)
+            self.routine.learn(start, None, mine, optimizer, name, look=waits)
 
     def zeroed_owned(self, optimizer: torch.optim.Optimizer, *, to_none: bool) -> None:
         name = self.owners.name_of(optimizer)
@@ -336,13 +338,18 @@ class Keeper:
 
     def fetched(self, iterator: Any, number: int | None) -> None:
         """A loader handed out a batch, or (None) has none left."""
-        frame = self.sites.frame()
-        site = self.sites.of(frame) if frame else self.sites.here()
+        frame, site = self.sites.arrived()
         source = self.owners.loader_name(iterator, site)
         if number is None:
             self.feed.exhausted(source, site)
-        else:
-            self.feed.fetched(source, iterator, site, ahead=self._fetched_ahead())
+            return
+        start, again = self.routine.start(), self.feed.latest() is iterator
+        ahead = self._fetched_ahead()
+        self.feed.fetched(source, iterator, site, ahead=ahead)
+        if again and not ahead and frame is not None:
+            place = (id(frame), frame.f_code, frame.f_lasti)
+            self.arrival = Arrival(site, place, None, None)
+            self.routine.learn(start, None, [], iterator)
 
     def _fetched_ahead(self) -> bool:
         """The fetch comes from a framework, which may hold the batch back."""
@@ -374,6 +381,7 @@ class Keeper:
         if self.thread is threading.current_thread() or not self.thread.is_alive():
             self.hands.notice(self.cohorts.everyone(), site)
         self.post(ev.Close, site)
+        self.journal.tally.close()
 
     # DistributedDataParallel
 

@@ -55,6 +55,10 @@ class LossFacts(NamedTuple):
     counted: Any = None
     """The node that counted the items, for `items_of`."""
 
+    def comparable(self) -> object:
+        """Without the node, which is another one each time and must not be kept."""
+        return self[:3] if self is not PLAIN_MEAN else PLAIN_MEAN
+
 
 UNKNOWN = LossFacts()
 PLAIN_MEAN = LossFacts(1.0, "mean")
@@ -63,10 +67,10 @@ PLAIN_MEAN = LossFacts(1.0, "mean")
 def facts_of(loss: torch.Tensor, gradient: object = None) -> LossFacts:
     """What can be told of `loss.backward(gradient)`."""
     node = loss.grad_fn
-    if node is None or loss.dim() != 0:
-        return UNKNOWN
     if gradient is None and type(node).__name__ == "MeanBackward0":
         return PLAIN_MEAN
+    if node is None or loss.dim() != 0:
+        return UNKNOWN
     outer = 1.0 if gradient is None else _number(gradient)
     return _follow(node, outer, MOST_HOPS)
 

@@ -13,9 +13,14 @@ import torch
 
 # Past a property that may lie on torch.nn.Parameter (reads.py).
 _descriptor: Any = torch.Tensor.grad
-_grad: Callable[[torch.Tensor], torch.Tensor | None] = _descriptor.__get__
+gradient_of: Callable[[torch.Tensor], torch.Tensor | None] = _descriptor.__get__
 
 SAME, CLEARED, WRITTEN, REPLACED = "same", "cleared", "written", "replaced"
+
+MOST_SAMPLED = 65_536
+"""Values of a gradient that are copied, to tell later whether it was changed."""
+# What follows a gradient this closely is that gradient, scaled.
+COLLINEAR = 1e-3
 
 
 class Mark:
@@ -36,7 +41,7 @@ class Mark:
         parameter = self.parameter()
         if parameter is None:
             return
-        grad = _grad(parameter)
+        grad = gradient_of(parameter)
         self.known = True
         self.weight_version = parameter._version
         if grad is None:
@@ -50,7 +55,7 @@ class Mark:
         parameter = self.parameter()
         if parameter is None or not self.known:
             return SAME
-        grad = _grad(parameter)
+        grad = gradient_of(parameter)
         if grad is None:
             return SAME if self.grad is None else CLEARED
         if self.grad is None or self.grad() is not grad:
@@ -64,7 +69,7 @@ class Mark:
             return True
         if weight and parameter._version != self.weight_version:
             return False
-        grad = _grad(parameter)
+        grad = gradient_of(parameter)
         if grad is None:
             return self.grad is None
         if self.grad is None or self.grad() is not grad:
@@ -74,7 +79,7 @@ class Mark:
     def is_credited(self) -> bool:
         """Whether a backward has added to the gradient since it was last seen."""
         parameter = self.parameter()
-        grad = None if parameter is None or not self.known else _grad(parameter)
+        grad = None if parameter is None or not self.known else gradient_of(parameter)
         if grad is None:
             return False
         if self.grad is None or self.grad() is not grad or grad._version != self.version:
@@ -83,7 +88,7 @@ class Mark:
 
     def grad_now(self) -> torch.Tensor | None:
         parameter = self.parameter()
-        return None if parameter is None else _grad(parameter)
+        return None if parameter is None else gradient_of(parameter)
 
     def note_weight(self) -> None:
         parameter = self.parameter()
@@ -121,6 +126,35 @@ def _nonzero(grad: torch.Tensor) -> bool:
     if grad.is_sparse:
         return grad._nnz() > 0 and bool(grad._values().any())
     return bool(grad.any())
+
+
+def sample_of(grad: torch.Tensor | None) -> torch.Tensor | None:
+    """A copy of the gradient's values, or of some from all over it."""
+    if grad is None or grad.is_sparse:
+        return None
+    flat = _local(grad).detach().reshape(-1)
+    return flat[:: 1 + flat.numel() // MOST_SAMPLED].clone()
+
+
+def is_another(now: torch.Tensor, before: torch.Tensor) -> bool:
+    """Whether `now` is a new gradient: not what was there, and not that scaled or clipped.
+
+    Reads values: the cold path only.
+    """
+    if now.shape != before.shape or now.dtype != before.dtype or now.device != before.device:
+        return True
+    if torch.allclose(now, before, rtol=0.0, atol=0.0, equal_nan=True):
+        return False
+    return now.numel() == 1 or not runs_along(now, before)
+
+
+def runs_along(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether `one` is `other` times a positive number. Reads values: the cold path only."""
+    move, slope = one.flatten().double(), other.flatten().double()
+    length = float(slope @ slope)
+    factor = float(move @ slope) / length if length else 0.0
+    off = float((move - factor * slope).norm())
+    return factor > 0 and off <= COLLINEAR * float(move.norm())
 
 
 def all_finite(tensors: list[torch.Tensor]) -> bool:

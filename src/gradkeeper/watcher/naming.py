@@ -4,6 +4,7 @@ import gc
 import linecache
 import re
 import time
+from types import FrameType
 from typing import Any
 
 import torch
@@ -54,6 +55,17 @@ class Namer:
 def _first(pattern: re.Pattern[str], text: str) -> str | None:
     found = pattern.search(text)
     return found.group(1) if found else None
+
+
+def variable_of(thing: object, frame: FrameType | None) -> str | None:
+    """The variable that holds it, where the user's code is: for what was built before the watch."""
+    if frame is None:
+        return None
+    for variables in (frame.f_locals, frame.f_globals):
+        for name, value in list(variables.items()):
+            if value is thing and not name.startswith("_"):
+                return name
+    return None
 
 
 class ModuleMap:

@@ -9,6 +9,7 @@ import torch
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
 from gradkeeper.watcher.cohorts import Cohort
+from gradkeeper.watcher.naming import variable_of
 
 if TYPE_CHECKING:
     from gradkeeper.watcher.keeper import Keeper
@@ -42,10 +43,12 @@ class Owners:
         self._owners: weakref.WeakKeyDictionary[Any, Owner] = weakref.WeakKeyDictionary()
         self._by_id: dict[int, tuple[weakref.ref[Any], Owner]] = {}
         """The same, quicker."""
-        self._built: list[tuple[weakref.ref[Any], Site, int]] = []
+        self.newcomers: list[tuple[weakref.ref[Any], Site, int]] = []
+        """Built, and not in the books yet."""
         self._candidates: list[weakref.ref[Any]] = []
         self._names: dict[str, Owner] = {}
-        self._dead: list[str] = []
+        self.gone: list[str] = []
+        """No longer there, and not buried yet."""
         self._others: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         """Names of scalers and schedulers."""
         self._loaders: dict[int, tuple[weakref.ref[Any], str]] = {}
@@ -60,24 +63,27 @@ class Owners:
                 self._candidates.append(weakref.ref(one))
 
     def built(self, optimizer: Optimizer, site: Site) -> None:
-        self._built.append((weakref.ref(optimizer), site, 0))
+        self.newcomers.append((weakref.ref(optimizer), site, 0))
 
     def settle(self) -> None:
         """Adopts what was built since, then buries what has gone: in this order, so that an
         optimizer which takes another one's place is seen to do so."""
-        if self._built:
-            built, self._built = self._built, []
+        if self.newcomers:
+            built, self.newcomers = self.newcomers, []
             for reference, site, age in built:
                 optimizer = reference()
                 if optimizer is None or not hasattr(optimizer, "param_groups"):
                     continue
                 if age < NAMELESS_FOR and self._keeper.names.target(site) is None:
                     # Its first use will show what the user calls it.
-                    self._built.append((reference, site, age + 1))
+                    self.newcomers.append((reference, site, age + 1))
                 else:
                     self.adopt(optimizer, site)
-        if self._dead:
+        if self.gone:
             self.bury(self._keeper.sites.here())
+
+    def sweep(self) -> None:
+        """Lets accounts go whose parameters are no longer there."""
         if len(self._keeper.cohorts.all) > SWEEP_AT:
             for cohort in self._keeper.cohorts.sweep():
                 self._keeper.cohorts.drop(cohort)
@@ -107,8 +113,8 @@ class Owners:
         self, optimizer: Optimizer, owner: Owner | None, site: Site | None, signature: object
     ) -> str:
         keeper = self._keeper
-        pending = [entry for entry in self._built if entry[0]() is optimizer]
-        self._built = [entry for entry in self._built if entry[0]() is not optimizer]
+        pending = [entry for entry in self.newcomers if entry[0]() is optimizer]
+        self.newcomers = [entry for entry in self.newcomers if entry[0]() is not optimizer]
         built = site or (pending[0][1] if pending else None)
         here = built or keeper.sites.here()
         if owner is None:
@@ -116,7 +122,7 @@ class Owners:
             self._owners[optimizer] = owner
             self._by_id[id(optimizer)] = (weakref.ref(optimizer), owner)
             self._names[owner.name] = owner
-            weakref.finalize(optimizer, self._dead.append, owner.name).atexit = False
+            weakref.finalize(optimizer, self.gone.append, owner.name).atexit = False
         owner.signature = signature
         cohorts = self._claim(_parameters(optimizer), owner.name, here)
         owner.accounts = list(dict.fromkeys([*owner.accounts, *(one.name for one in cohorts)]))
@@ -134,6 +140,7 @@ class Owners:
         if wish is None:
             wish = names.argument(here) if self._keeper.scaling else names.receiver(here)
             wish = None if wish in NO_OPTIMIZER else wish
+        wish = wish or variable_of(optimizer, self._keeper.sites.frame())
         return names.unique(wish or type(optimizer).__name__)
 
     def _claim(self, parameters: list[torch.Tensor], owner: str, site: Site) -> list[Cohort]:
@@ -195,7 +202,7 @@ class Owners:
     def bury(self, site: Site) -> None:
         """Closes the books of optimizers that have gone."""
         keeper = self._keeper
-        dead, self._dead[:] = list(self._dead), []
+        dead, self.gone[:] = list(self.gone), []
         for name in dead:
             keeper.journal.flush()
             keeper.post(ev.Close, site, (name,))

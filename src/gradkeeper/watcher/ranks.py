@@ -1,16 +1,16 @@
 """Whether a backward exchanged gradients between ranks.
 
 DistributedDataParallel decides at its forward, by a flag that `no_sync()` clears; FSDP2 by flags
-of its parameter groups, which are private and are read here only.
+of its parameter groups (shards.py).
 """
 
-import gc
-import sys
 from typing import Any
 
 import torch
 
 from gradkeeper.watcher.cohorts import Cohort
+from gradkeeper.watcher.marks import Mark
+from gradkeeper.watcher.shards import Shard, Shards
 
 REBUILT_WITHIN = 4
 """Forwards; torch 2.13 rebuilds at the second one."""
@@ -20,7 +20,15 @@ class Ranks:
     def __init__(self) -> None:
         self._wrapped: dict[int, bool] = {}
         self.several = False
+        """Somebody exchanges gradients: an attribute, for it is asked for all the time."""
         self._forwards = 0
+        self._shards = Shards()
+
+    def shard(self, mark: Mark) -> Shard | None:
+        found = self._shards.of(mark)
+        if found is not None:
+            self.several = True
+        return found
 
     def forward(self, wrapper: Any) -> bool:
         """A DistributedDataParallel module runs forward. True if it may still rebuild its buckets,
@@ -39,23 +47,7 @@ class Ranks:
                 parameter: torch.Tensor | None = mark.parameter()
                 if parameter is not None and id(parameter) in self._wrapped:
                     return self._wrapped[id(parameter)]
+                shard = self._shards.of(mark)
+                if shard is not None:
+                    return shard.is_synced()
         return None
-
-
-def unsharded_by_fsdp() -> set[int]:
-    """Addresses of the parameters that FSDP2 puts in place of its shards while a module runs.
-
-    Their storage comes and goes, and their gradients go to the shards: they are nobody's account,
-    and reading them crashes. Private attributes, for there is no public way to tell them.
-    """
-    fsdp: Any = sys.modules.get("torch.distributed.fsdp")
-    if fsdp is None or not hasattr(fsdp, "FSDPModule"):
-        return set()
-    found: set[int] = set()
-    for module in gc.get_objects():
-        if not issubclass(type(module), fsdp.FSDPModule):
-            continue
-        group = module._get_fsdp_state()._fsdp_param_group
-        for one in group.fsdp_params if group is not None else ():
-            found.add(id(getattr(one, "_unsharded_param", None)))
-    return found

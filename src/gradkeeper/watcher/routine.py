@@ -7,8 +7,9 @@ the keeper so; where anything is not, it has changed nothing, and the keeper tak
 
 import sys
 import weakref
+from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -41,12 +42,16 @@ class Moment(NamedTuple):
 
     what: object
     """What else must be equal: it makes a part of the event."""
-    subject: weakref.ref[Any] | None
-    """The optimizer, where it is one's call."""
+    subject: Callable[[], object]
+    """The optimizer or the loader's iterator, where it is one's call."""
+    owner: str
+    """The name of the optimizer."""
     arrival: Arrival
     version: int
     """Of the cohorts: as long as it is the same, none came, went or split."""
     mine: list[Cohort]
+    looked: list[Cohort]
+    """Those that may have been changed by hand before, where that matters."""
     after: int
     wraps: int
     """The place that follows, and how often the pattern's end was passed on the way."""
@@ -69,6 +74,11 @@ Start = tuple[int, int]
 class Routine:
     def __init__(self, keeper: "Keeper") -> None:
         self._keeper = keeper
+        # Each asked for at each tap; they stay the keeper's own for good.
+        self._journal, self._cohorts = keeper.journal, keeper.cohorts
+        self._feed, self._rounds = keeper.feed, keeper.rounds
+        self._running, self._waiting = keeper.running, keeper.hands.waiting
+        self._users = keeper.sites.known
         self._pattern: object = None
         """The journal's, of which all below is known."""
         self._moments: dict[int, Moment] = {}
@@ -94,6 +104,9 @@ class Routine:
         what: object,
         mine: list[Cohort],
         subject: object = None,
+        owner: str = "",
+        *,
+        look: bool = True,
     ) -> None:
         """The keeper has taken the long way from `start`, and the pattern held."""
         journal, arrival = self._keeper.journal, self._keeper.arrival
@@ -102,10 +115,12 @@ class Routine:
         self._begin()
         self._moments[start[0]] = Moment(
             what,
-            None if subject is None else weakref.ref(subject),
+            _nothing if subject is None else weakref.ref(subject),
+            owner,
             arrival,
             self._keeper.cohorts.version,
             mine,
+            mine if look else [],
             journal.place,
             journal.times - start[1],
         )
@@ -129,21 +144,18 @@ class Routine:
 
     # Going on as expected
 
-    def _take(self, what: object, subject: object = None) -> Moment | None:
+    def _take(self, what: object, subject: object) -> Moment | None:
         """Goes on in the pattern, if all is as it was when this place was reached before."""
-        keeper = self._keeper
-        journal = keeper.journal
-        if journal.pattern is not self._pattern:
+        journal = self._journal
+        if journal.pattern is not self._pattern or self._running or self._waiting:
             return None
         moment = self._moments.get(journal.place)
-        if moment is None or moment.what != what or moment.version != keeper.cohorts.version:
+        if moment is None or moment.subject() is not subject or moment.what != what:
             return None
-        if moment.subject is not None and moment.subject() is not subject:
+        if moment.version != self._cohorts.version or not self._is_there(moment.arrival):
             return None
-        if keeper.running or keeper.hands.waiting or not self._is_there(moment.arrival):
-            return None
-        for cohort in moment.mine:
-            if cohort.few is None or cohort.memory is not None or cohort.zeroed_unseen:
+        for cohort in moment.looked:
+            if cohort.few is None or cohort.memory is not None or cohort.unseen:
                 return None
             if cohort.norms and not norms_are_finite(cohort.norms):
                 return None
@@ -152,55 +164,61 @@ class Routine:
                     return None
         journal.place = moment.after
         journal.times += moment.wraps
-        keeper.last = moment.arrival.site
         if moment.arrival.before is not None:
-            keeper.rounds.places[-1] = moment.arrival.place
+            self._rounds.places[-1] = moment.arrival.place
         return moment
 
     def _is_there(self, arrival: Arrival) -> bool:
-        """The user's line is the one that is expected, and so is the line before it."""
-        keeper = self._keeper
-        address, code, offset = arrival.place
-        known = keeper.sites.known
+        """The user's line is the one that is expected, and the round is told as it was then: by a
+        loader, or by the line before."""
+        _, place, token, before = arrival
+        address, code, offset = place
         frame: FrameType | None = sys._getframe(TAP)
         while frame is not None and frame.f_code is not code:
-            if known.get(frame.f_code.co_filename, True):
+            if self._users.get(frame.f_code.co_filename, True):
                 return False
             frame = frame.f_back
         if frame is None or frame.f_lasti != offset:
             return False
-        if keeper.feed.begun and keeper.feed.live:
-            return arrival.before is None
-        if id(frame) != address or frame.f_trace is not arrival.token:
+        if before is None:
+            return self._feed.latest() is not None
+        if id(frame) != address or frame.f_trace is not token or self._rounds.places[-1] != before:
             return False
-        return keeper.rounds.places[-1] == arrival.before
+        return not (self._feed.begun and self._feed.live)
 
     # The calls of nearly every loop
+
+    def fetch(self, iterator: object) -> bool:
+        """The loader that was read last has handed out one more batch, as expected."""
+        return self._feed.latest() is iterator and self._take(None, iterator) is not None
 
     def zero(self, optimizer: torch.optim.Optimizer) -> bool:
         """Its gradients are about to become None, as expected."""
         moment = self._take(None, optimizer)
         if moment is None:
             return False
+        self._keeper.last = moment.arrival.site
         for cohort in moment.mine:
             cohort.clear()
-            for mark in cohort.few or ():
+            for mark in cohort.few or cohort.marks:
                 mark.grad = None
         return True
 
     def backward(self, facts: LossFacts) -> Site | None:
         """Its line, if a backward begins as expected."""
-        moment = self._take(facts[:3])
-        return None if moment is None else moment.arrival.site
+        moment = self._take(facts.comparable(), None)
+        if moment is None:
+            return None
+        site = self._keeper.last = moment.arrival.site
+        return site
 
     def credit(self, site: Site) -> bool:
         """A backward that began as expected has ended: it credited what it always does."""
-        keeper = self._keeper
-        journal = keeper.journal
-        if journal.pattern is not self._pattern or keeper.running or keeper.ranks.several:
+        journal = self._journal
+        if journal.pattern is not self._pattern or self._running or self._keeper.ranks.several:
             return False
         known = self._credits.get(journal.place)
-        if known is None or known.site is not site or known.version != keeper.cohorts.version:
+        if known is None or known.site is not site or known.version != self._cohorts.version:
             return False
         for cohort, expected in known.each:
             for mark in cohort.few or cohort.marks:
@@ -217,33 +235,34 @@ class Routine:
 
     def step(self, optimizer: torch.optim.Optimizer) -> bool:
         keeper = self._keeper
-        name = keeper.owners.name_of(optimizer)
         # A fused optimizer that a scaler calls decides by found_inf itself.
-        if name is None or keeper.crediting.depth or "found_inf" in optimizer.__dict__:
-            return False
-        if keeper.check_finite:
+        if keeper.check_finite or keeper.crediting.depth or "found_inf" in optimizer.__dict__:
             return False
         moment = self._take((keeper.scaling, signature_of(optimizer)), optimizer)
         if moment is None:
             return False
+        keeper.last = moment.arrival.site
         keeper.taken = True
         for cohort in moment.mine:
-            cohort.spend(name)
-        keeper.running.append(name)
+            cohort.spend(moment.owner)
+        self._running.append(moment.owner)
         self._stepping = moment
         return True
 
     def stepped(self, optimizer: torch.optim.Optimizer) -> bool:
         """The step that went as expected is over, and nothing else happened in it."""
-        moment, keeper = self._stepping, self._keeper
-        self._stepping = None
-        if moment is None or moment.subject is None or moment.subject() is not optimizer:
+        moment, self._stepping = self._stepping, None
+        if moment is None or moment.subject() is not optimizer:
             return False
-        if keeper.journal.pattern is not self._pattern or len(keeper.running) != 1:
+        if self._journal.pattern is not self._pattern or len(self._running) != 1:
             return False
-        if moment.version != keeper.cohorts.version:
+        if moment.version != self._cohorts.version:
             return False
-        keeper.running.clear()
+        self._running.clear()
         for cohort in moment.mine:
             cohort.turn()
         return True
+
+
+def _nothing() -> None:
+    """In the place of a weak reference, where there is nothing to refer to."""

@@ -17,6 +17,7 @@ from gradkeeper.watcher.journal import Journal
 from gradkeeper.watcher.keeper import Keeper
 from gradkeeper.watcher.patches import Undoing
 from gradkeeper.watcher.sites import Sites
+from gradkeeper.watcher.tally import Run
 from gradkeeper.watcher.taps import tap
 from gradkeeper.watcher.taps.call import Calls
 from gradkeeper.watcher.taps.reads import Reads
@@ -90,8 +91,17 @@ class Watch:
     def infos(self) -> list[Finding]:
         return [one for one in self._found if one.severity is Severity.INFO]
 
+    @property
+    def runs(self) -> list[Run] | None:
+        """What this rank did from one exchange of gradients to the next; None if several threads
+        exchange, for nobody knows in which order."""
+        held = [keeper.journal.tally for keeper in self._keepers if keeper.journal.tally.runs]
+        if len(held) > 1:
+            return None
+        return held[0].runs if held else []
+
     def __enter__(self) -> "Watch":
-        self._undoing.add(self._reads.remove, *tap(self._calls))
+        self._undoing.add(*tap(self._calls))
         self._reads.place()
         keeper = self._calls.keeper()
         if keeper is not None:
@@ -111,8 +121,12 @@ class Watch:
     ) -> None:
         self._undoing.undo()
         self._closing = error is not None
-        for keeper in self._keepers:
-            self._calls.tell(keeper.close)
+        try:
+            for keeper in self._keepers:
+                self._calls.tell(keeper.close)
+        finally:
+            # Last: a journal that ends in the middle of a pattern listens once more.
+            self._reads.remove()
 
     def _make_keeper(self) -> Keeper:
         journal = Journal(Auditor(ALL), self.tape, self._report, rank=_rank(), reads=self._reads)

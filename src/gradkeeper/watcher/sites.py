@@ -13,6 +13,7 @@ from types import CodeType, FrameType
 import torch
 
 from gradkeeper.model import Site
+from gradkeeper.watcher.cells import cell_of
 
 # Code that is made anew by exec in a loop must not fill memory.
 MOST_SITES = 8192
@@ -103,7 +104,7 @@ class Sites:
         positions = list(code.co_positions())
         line, end_line, column, end_column = positions[frame.f_lasti // 2]
         name = code.co_filename
-        file = name if name.startswith("<") else os.path.abspath(name)
+        file = cell_of(name) or (name if name.startswith("<") else os.path.abspath(name))
         site = Site(file, line or frame.f_lineno, (column or 0) + 1, code.co_qualname)
         if end_line is not None and end_column is not None:
             self._texts[site] = (end_line, end_column)

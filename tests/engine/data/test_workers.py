@@ -13,13 +13,12 @@ from tests.engine.data.loaders import MAPPED, Failing, Make, Noisy, prepared
 
 STAYING = {"leaving": False, "staying": True}
 # Each stands for something that the others don't do; the rest runs with --slow.
-TELLING = ("shuffled", "generator", "nested", "lazy", "mixing")
+TELLING = ("shuffled-leaving", "nested-leaving", "mixing-leaving", "generator-staying")
 CASES = [
-    pytest.param(
-        make, staying, id=f"{name}-{how}", marks=[] if name in TELLING else pytest.mark.slow
-    )
-    for name, make in MAPPED.items()
+    pytest.param(make, staying, id=name, marks=[] if name in TELLING else pytest.mark.slow)
+    for case, make in MAPPED.items()
     for how, staying in STAYING.items()
+    for name in [f"{case}-{how}"]
 ]
 
 

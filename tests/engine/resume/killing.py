@@ -1,6 +1,6 @@
-"""Runs a program of `programs` again and again, each time killed, until it ends.
+"""Runs programs of `programs` again and again, each time killed, until they end.
 
-python -m tests.engine.resume.killing PROGRAM OPTIONS(JSON) FOLDER HOW SEED
+python -m tests.engine.resume.killing FOLDER CASES(JSON: [[PROGRAM, OPTIONS, HOW, SEED], ...])
 
 Every life is a fork of this process, which has torch imported: hundreds of kills take seconds.
 HOW is one of
@@ -8,7 +8,8 @@ HOW is one of
   instants    SIGKILL after a random time
   writes      SIGKILL within a save, at a random call that makes bytes durable
   term        SIGTERM at a random time, and exit code 143
-Prints how many lives it took, and whether all that was computed is what one life computes.
+Prints for each how many lives it took, or -1 if not all that was computed is what one life
+computes.
 """
 
 import json
@@ -116,16 +117,13 @@ def life(
     return os.waitstatus_to_exitcode(status), digest
 
 
-def main() -> None:
-    name, text, where, how, seed = sys.argv[1:]
-    torch.set_num_threads(1)
-    program, folder, options = PROGRAMS[name], Path(where), json.loads(text)
-    expect_warnings()
+def chain(program: Program, folder: Path, options: dict[str, object], how: str, seed: int) -> int:
+    """As many lives as it takes; -1 if the last one's digest is not that of a single life."""
     # Here, not in a fork: so that forks find imported what torch imports when it first trains.
     expected = program(folder / "expected", nothing, options)
-    folder /= "killed"
-    chance = random.Random(int(seed))
+    chance = random.Random(seed)
     kind, _, number = how.partition(":")
+    allowed = (143, -signal.SIGTERM) if kind == "term" else (-signal.SIGKILL,)
     longest = 0.2
     for lives in range(1, MOST_LIVES):
         doom: Doom = partial(partial, nothing)
@@ -137,14 +135,21 @@ def main() -> None:
         elif kind in ("instants", "term"):
             after = chance.uniform(0, longest)
             longest *= 1.02  # else a slow machine might never come to its first save
-        code, digest = life(program, folder, options | {"gently": kind == "term"}, doom, after)
+        gently = {"gently": kind == "term"}
+        code, digest = life(program, folder / "killed", options | gently, doom, after)
         if code == 0:
-            print(json.dumps({"lives": lives, "exact": digest == expected}))
-            return
-        allowed = {"term": (143, -signal.SIGTERM)}.get(kind, (-signal.SIGKILL,))
+            return lives if digest == expected else -1
         if code not in allowed:
-            sys.exit(f"life {lives} ended with {code}")
-    sys.exit("it never came to its end")
+            sys.exit(f"{program.__name__} {options} {how}: life {lives} ended with {code}")
+    sys.exit(f"{program.__name__} {options} {how}: it never came to its end")
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    expect_warnings()
+    for number, (name, options, how, seed) in enumerate(json.loads(sys.argv[2])):
+        lives = chain(PROGRAMS[name], Path(sys.argv[1]) / str(number), options, how, seed)
+        print(json.dumps(lives), flush=True)
 
 
 if __name__ == "__main__":

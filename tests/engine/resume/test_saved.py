@@ -3,7 +3,7 @@
 import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 import torch
@@ -306,21 +306,6 @@ def test_tracked_things_come_back_whenever_they_are_named(tmp_path: Path) -> Non
     assert same(ema, other)
     assert history == [1.5, 2.5]
     assert torch.equal(torch.rand(2, generator=draw), torch.rand(2, generator=drawn))
-
-
-def test_nothing_is_pickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> NoReturn:
-        raise AssertionError("pickle was used")
-
-    for module, names in ((pickle, ("load", "loads", "dump", "dumps")), (torch, ("load", "save"))):
-        for name in names:
-            monkeypatch.setattr(module, name, refuse)
-
-    interrupted(tmp_path, 6)
-    engine = build(tmp_path)
-    engine.resume()
-
-    assert same(train(engine), whole())
 
 
 def test_the_watcher_sees_a_resumed_run_as_the_engine_does(tmp_path: Path) -> None:

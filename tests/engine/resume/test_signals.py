@@ -30,7 +30,8 @@ try:
             for x in window:
                 window.backward(net(x).mean())
                 print("step", flush=True)
-                time.sleep(pause)
+                if window.read > 2:
+                    time.sleep(pause)
 finally:
     print("finally", flush=True)
 """
@@ -73,7 +74,9 @@ def test_a_signal_saves_in_mid_window_and_ends_with_143(tmp_path: Path, number: 
     assert "open" in str(saved(tmp_path)["window"])
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGUSR1, marks=pytest.mark.slow)]
+)
 def test_a_signal_to_all_processes_does_not_end_the_workers_first(
     tmp_path: Path, number: int
 ) -> None:
@@ -133,6 +136,43 @@ def test_a_signal_before_anything_is_trained_ends_at_once(tmp_path: Path) -> Non
 
     assert process.returncode == 143
     assert process.stdout == ""
+
+
+LEAVING = """
+import os, signal, sys, time, torch
+from torch import nn
+from gradkeeper import Engine
+
+def train():
+    net = nn.Linear(2, 1)
+    engine = Engine(net, torch.optim.SGD(net.parameters(), lr=0.1), checkpoint=sys.argv[1])
+    for window in engine.windows([torch.ones(2)] * 9, size=2):
+        with window:
+            for x in window:
+                window.backward(net(x).mean())
+        os.kill(os.getpid(), signal.SIGTERM)
+        break
+
+try:
+    train()
+    time.sleep(60)
+    print("never")
+finally:
+    print("finally")
+"""
+
+
+def test_a_loop_that_is_left_after_a_signal_is_saved_and_the_process_ends(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LEAVING, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (143, "finally\n", "")
+    assert saved(tmp_path)["steps"] == {"optimizer": 1}
 
 
 def test_without_a_checkpoint_the_default_handlers_stay(tmp_path: Path) -> None:

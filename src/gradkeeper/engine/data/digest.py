@@ -6,8 +6,24 @@ from typing import Any
 BYTES = 8
 
 
+class Digest:
+    """Of values that come one by one, each of them spelled."""
+
+    def __init__(self) -> None:
+        self._hash = blake2b(digest_size=BYTES)
+
+    def add(self, text: str) -> None:
+        self._hash.update(text.encode("utf-8", "surrogatepass"))
+        self._hash.update(b";")
+
+    def __str__(self) -> str:
+        return self._hash.hexdigest()
+
+
 def digest_of(value: Any) -> str:
-    return blake2b(spelled(value).encode("utf-8", "surrogatepass"), digest_size=BYTES).hexdigest()
+    digest = Digest()
+    digest.add(spelled(value))
+    return str(digest)
 
 
 def spelled(value: Any) -> str:

@@ -43,6 +43,12 @@ class Feed(Protocol):
         state at the save after this call, and before the first batch.
         """
 
+    def release(self) -> None:
+        """The loop was left: its workers end, as they do after `break` from a plain loop.
+
+        The position stays known.
+        """
+
 
 def feed_of(loader: Iterable[Any], *, unstated: Unstated = "read") -> Feed:
     """`unstated`: what to do with a loader that cannot say where it is."""

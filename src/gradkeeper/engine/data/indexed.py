@@ -54,6 +54,9 @@ class IndexedFeed:
         self._sources.write(given(state["generators"]))
         return self._from(self._count.batch)
 
+    def release(self) -> None:
+        return
+
     def _from(self, number: int) -> Iterator[Any]:
         return Handing(self._count, _numbered(self._loader, number).__next__)
 

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from gradkeeper.engine.data.digest import digest_of
+from gradkeeper.engine.data.digest import Digest, spelled
 from gradkeeper.engine.data.plain import given, kept
 from gradkeeper.engine.data.replay import Replay
 from gradkeeper.engine.data.samplers import Samplers
@@ -30,9 +30,10 @@ class Order:
         self.begin()
 
     def begin(self) -> None:
-        self.digest = ""
+        self._behind = Digest()
+        """Of the indices of all batches that were handed out."""
         self._ahead: deque[str] = deque()
-        """Digests for the batches that were asked of workers, and not handed out yet."""
+        """Indices that were asked for, spelled, whose batches are not handed out yet."""
         self._replay = Replay(self._sources)
         self._begun = self._sources.read()
         self._own = self._samplers.read()
@@ -40,6 +41,10 @@ class Order:
         self._number = 0
         self._indices: Iterator[Any] = iter(())
         self._found = False
+
+    @property
+    def digest(self) -> str:
+        return str(self._behind)
 
     @property
     def begun(self) -> bool:
@@ -64,7 +69,7 @@ class Order:
     def handed_out(self) -> None:
         # Nothing is ahead if the sampler itself failed.
         if self._ahead:
-            self.digest = self._ahead.popleft()
+            self._behind.add(self._ahead.popleft())
 
     def state(self) -> dict[str, Any]:
         return {
@@ -124,6 +129,6 @@ class Order:
         settled = self._samplers.draw_at_first and self._number > 0
         index = self._replay.call(self._indices.__next__, own_only=settled)
         self._number += 1
-        before = self._ahead[-1] if self._ahead else self.digest
-        self._ahead.append(digest_of([before, index]))
+        # Spelled here: a dataset may change the list that it is handed.
+        self._ahead.append(spelled(index))
         return index

@@ -74,6 +74,9 @@ class ReadFeed:
         self._sources.write(given(state["generators"]))
         return Handing(self._count, self._take)
 
+    def release(self) -> None:
+        self._source = iter(())
+
     def _start(self) -> None:
         self._history.append(0)
         self._source = self._replay.call(lambda: iter(self._loader))

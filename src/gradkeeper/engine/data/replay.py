@@ -32,6 +32,8 @@ class Replay:
             self._sources.write(self._left | self._notes.get(number, {}))
             self._left = {}
             return act()
+        if own_only and not self._sources.has_own:
+            return act()
         read = self._sources.read_own if own_only else self._sources.read
         before = read()
         try:

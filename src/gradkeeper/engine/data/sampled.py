@@ -11,7 +11,7 @@ from gradkeeper.engine.data.plain import given, kept
 from gradkeeper.engine.data.samplers import Samplers
 from gradkeeper.engine.data.shape import length_of, shape_of_loader
 from gradkeeper.engine.data.sources import Reading, Sources
-from gradkeeper.engine.data.twin import twin_of
+from gradkeeper.engine.data.twin import end_workers, twin_of
 from gradkeeper.engine.data.worker import Bare, Delivered, Tasks
 from gradkeeper.engine.errors import PositionError
 
@@ -78,6 +78,12 @@ class SampledFeed:
             self._order.find_end()
         self._sources.write(given(state["generators"]))
         return Handing(self._count, self._take)
+
+    def release(self) -> None:
+        # Those that stay have come to the epoch's end: the next one begins with them.
+        if not self._count.ended:
+            self._source = iter(())
+            end_workers(self._twin)
 
     def _build(self) -> None:
         loader = self._loader

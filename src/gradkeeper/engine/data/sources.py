@@ -18,6 +18,10 @@ class Sources:
         self._search = Search(roots)
         self._own: dict[str, Place] = dict(self._search.found)
 
+    @property
+    def has_own(self) -> bool:
+        return bool(self._own)
+
     def look_again(self) -> None:
         """For generators that were made since; costs next to nothing where there is none."""
         if self._search.is_old():

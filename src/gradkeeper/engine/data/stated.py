@@ -28,7 +28,7 @@ class StatedFeed:
     def begin(self, epoch: int) -> Iterator[Any]:
         self._count = Count(epoch)
         self._source = iter(self._loader)
-        return Handing(self._count, self._source.__next__)
+        return Handing(self._count, self._take)
 
     def state(self) -> dict[str, Any]:
         state = self._loader.state_dict()
@@ -40,4 +40,10 @@ class StatedFeed:
         self._loader.load_state_dict(state["loader"])
         if not self._count.ended:
             self._source = iter(self._loader)
-        return Handing(self._count, self._source.__next__)
+        return Handing(self._count, self._take)
+
+    def release(self) -> None:
+        self._source = iter(())
+
+    def _take(self) -> Any:
+        return next(self._source)

@@ -39,3 +39,8 @@ def twin_of(loader: DataLoader[Any], order: Order) -> DataLoader[Any]:
     settings["collate_fn"] = as_it_is
     settings["worker_init_fn"] = Prepare(loader.worker_init_fn)
     return twin
+
+
+def end_workers(twin: DataLoader[Any]) -> None:
+    """Those that stay between epochs: they end with their iterator, which only the twin holds."""
+    vars(twin)["_iterator"] = None

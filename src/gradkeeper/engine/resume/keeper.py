@@ -12,7 +12,7 @@ from typing import Any
 from gradkeeper.engine.desk import Desk
 from gradkeeper.engine.errors import EngineError, SetupError
 from gradkeeper.engine.loop import Loop
-from gradkeeper.engine.preemption import leave_process, listen
+from gradkeeper.engine.preemption import leave_process, leave_soon, listen
 from gradkeeper.engine.resume.folder import Folder
 from gradkeeper.engine.resume.itinerary import Itinerary
 from gradkeeper.engine.resume.loaders import Loaders
@@ -133,10 +133,14 @@ class Keeper:
             itinerary.end(whole=False, fault=self._desk.faulted)
             if not self._desk.faulted:
                 self._settle()
+                if self._preempted:
+                    leave_soon()
             raise
         except BaseException:
             itinerary.end(whole=False, fault=True)
             raise
+        finally:
+            loop.stream.feed.release()
         itinerary.end(whole=True, fault=False)
         self.boundary()
         if self._folder is not None:

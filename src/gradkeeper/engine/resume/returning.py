@@ -5,6 +5,7 @@ the one that was running goes on. What the program does before that place it doe
 the state is put back once more.
 """
 
+import weakref
 from typing import Any
 
 from gradkeeper.engine.desk import Desk
@@ -17,6 +18,7 @@ from gradkeeper.engine.resume.open_window import window_of
 from gradkeeper.engine.resume.optimizers import cloned
 from gradkeeper.engine.resume.rng import restore_rng
 from gradkeeper.engine.resume.run import Run
+from gradkeeper.engine.resume.way import Way
 from gradkeeper.engine.stream import Position
 from gradkeeper.engine.warning import warn_at
 
@@ -32,6 +34,8 @@ class Returning:
         self._loaders = loaders
         self._itinerary = itinerary
         self._target: Target | None = None
+        self._way = Way()
+        weakref.finalize(self, self._way.tell_end)
         self._rng: State | None = None
         """To be put back at the next boundary."""
 
@@ -45,6 +49,7 @@ class Returning:
         target = Target(state)
         if target.loops:
             self._target = target
+            self._way.loops = target.loops
 
     def restore_rng(self) -> None:
         if self._rng is not None:
@@ -78,6 +83,7 @@ class Returning:
     def _pass_over(self, loop: Loop, target: Target) -> None:
         loop.over = True
         self.moved = True
+        self._way.pass_over()
         self._itinerary.saves = 0
         if self._itinerary.started < target.loops:
             return
@@ -120,6 +126,7 @@ class Returning:
 
     def _arrive(self, target: Target, loop: Loop | None = None) -> None:
         self._target = None
+        self._way.loops = 0
         if self.moved:
             self._run.restore(target.state)
         self._loaders.restore(target.state["loaders"], but=None if loop is None else loop.loader)

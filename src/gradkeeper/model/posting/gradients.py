@@ -6,6 +6,7 @@ from gradkeeper.model.account import Account
 from gradkeeper.model.books import Books
 from gradkeeper.model.credit import Credit
 from gradkeeper.model.entry import Entry
+from gradkeeper.model.site import Site
 from gradkeeper.model.value import build, replace
 
 
@@ -51,25 +52,38 @@ def on_assign(books: Books, event: ev.Assign) -> Entry[ev.Assign]:
         for waste in account.wasted:
             books.unwaste(waste)
         books.accounts[name] = replace(account, fresh=(), lots=(), wasted=())
-    credit = Credit(
+    return books.credit(event, _by_hand(books, event.site, event.accounts))
+
+
+def _by_hand(books: Books, site: Site, names: tuple[str, ...]) -> Credit:
+    return Credit(
         number=books.number,
-        site=event.site,
-        accounts=event.accounts,
-        owners=books.owners_of(event.accounts),
+        site=site,
+        accounts=names,
+        owners=books.owners_of(names),
         batch=books.batch,
         source=books.source,
         epoch=books.epochs.get(books.source, 0),
-        held=len(event.accounts),
+        held=len(names),
         by_hand=True,
     )
-    return books.credit(event, credit)
 
 
 def on_adjust(books: Books, event: ev.Adjust) -> Entry[ev.Adjust]:
     def adjusted(account: Account) -> Account:
         return replace(account, adjusted=True, vacant=account.vacant and event.guarded)
 
-    return books.change(event, event.accounts, adjusted)
+    filled = tuple(
+        name for name in event.accounts if event.adds and _holds_zeros(books.account(name))
+    )
+    entry = books.change(event, event.accounts, adjusted)
+    if filled:
+        books.credit(event, _by_hand(books, event.site, filled))
+    return entry
+
+
+def _holds_zeros(account: Account) -> bool:
+    return not (account.fresh or account.lots or account.vacant)
 
 
 def on_read(books: Books, event: ev.Read) -> Entry[ev.Read]:

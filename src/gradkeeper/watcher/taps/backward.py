@@ -11,6 +11,8 @@ from gradkeeper.watcher.taps.call import Calls
 
 
 def tap(calls: Calls) -> list[Undo]:
+    here = calls.here
+
     def method(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def backward(
@@ -20,21 +22,27 @@ def tap(calls: Calls) -> list[Undo]:
             create_graph: bool = False,
             inputs: Any = None,
         ) -> Any:
-            keeper = calls.keeper()
+            keeper = here.keeper or calls.keeper()
             if keeper is None:
                 return original(self, gradient, retain_graph, create_graph, inputs)
             crediting = keeper.crediting
-            calls.tell(crediting.begins, [self], gradient)
+            try:
+                crediting.begins([self], gradient)
+            except Exception as error:
+                calls.stop(error)
             try:
                 # It calls torch.autograd.backward, which is tapped too, for those who call it.
-                crediting.silent += 1
+                crediting.silent = True
                 result = original(self, gradient, retain_graph, create_graph, inputs)
             except BaseException:
+                crediting.silent = False
                 calls.tell(crediting.fails)
                 raise
-            finally:
-                crediting.silent = max(0, crediting.silent - 1)
-            calls.tell(crediting.ends)
+            crediting.silent = False
+            try:
+                crediting.ends()
+            except Exception as error:
+                calls.stop(error)
             return result
 
         return backward
@@ -42,11 +50,12 @@ def tap(calls: Calls) -> list[Undo]:
     def function(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def backward(tensors: Any, *args: Any, **options: Any) -> Any:
-            keeper = calls.keeper()
-            if keeper is None or keeper.crediting.silent:
-                if keeper is not None:
-                    # Only the first call inside belongs to `Tensor.backward`; the next are nested.
-                    keeper.crediting.silent = 0
+            keeper = here.keeper or calls.keeper()
+            if keeper is None:
+                return original(tensors, *args, **options)
+            if keeper.crediting.silent:
+                # Only the first call inside belongs to `Tensor.backward`; the next are nested.
+                keeper.crediting.silent = False
                 return original(tensors, *args, **options)
             several = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
             gradient = args[0] if args else options.get("grad_tensors")

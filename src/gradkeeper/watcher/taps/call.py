@@ -11,47 +11,52 @@ from gradkeeper.watcher.finding_error import FindingError
 from gradkeeper.watcher.keeper import Keeper
 
 
+class Here(threading.local):
+    """What one thread knows of the watch."""
+
+    keeper: Keeper | None = None
+    """Whom to tell, right now: where time counts, taps ask for it before they ask `Calls`."""
+    own: Keeper | None = None
+    quiet = 0
+
+
 class Calls:
     """Finds the keeper of the calling thread."""
 
-    def __init__(self, make: Callable[[], Keeper | None]) -> None:
+    def __init__(self, make: Callable[[], Keeper]) -> None:
         self._make = make
-        self._local = threading.local()
+        self.here = Here()
         self._broken = False
         _silence_children(self)
 
     def keeper(self) -> Keeper | None:
         """None where nothing is to be told: in a worker process, or inside another call."""
-        if self._broken:
-            return None
-        local = self._local
-        try:
-            return None if local.quiet else local.keeper
-        except AttributeError:
-            local.quiet = getattr(local, "quiet", 0)
-            local.keeper = self._make()
-            return None if local.quiet else local.keeper
+        here = self.here
+        if here.keeper is None and not here.quiet and not self._broken:
+            here.keeper = here.own = self._make()
+        return here.keeper
 
     def end(self) -> None:
         self._broken = True
+        self.here.keeper = self.here.own = None
 
     def quietly(self) -> "Quiet":
         """What is called inside this is part of what was told already."""
-        return Quiet(self._local)
+        return Quiet(self.here)
 
     def tell(self, what: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Calls a method of a keeper. A fault of ours ends the watch, not the training."""
         try:
             return what(*args, **options)
-        except FindingError:
-            raise
         except Exception as error:
             self.stop(error)
             return None
 
     def stop(self, fault: Exception) -> None:
-        """Ends the watch by a fault of ours, which is being handled."""
-        self._broken = True
+        """Ends the watch by a fault of ours, which is being handled; a finding goes on up."""
+        if isinstance(fault, FindingError):
+            raise fault
+        self.end()
         if os.environ.get("GRADKEEPER_DEBUG"):
             raise fault
         warnings.warn(
@@ -62,14 +67,17 @@ class Calls:
 
 
 class Quiet:
-    def __init__(self, local: Any) -> None:
-        self._local = local
+    def __init__(self, here: Here) -> None:
+        self._here = here
 
     def __enter__(self) -> None:
-        self._local.quiet = getattr(self._local, "quiet", 0) + 1
+        self._here.quiet += 1
+        self._here.keeper = None
 
     def __exit__(self, *_: object) -> None:
-        self._local.quiet -= 1
+        self._here.quiet -= 1
+        if not self._here.quiet:
+            self._here.keeper = self._here.own
 
 
 _watching: weakref.WeakSet[Calls] = weakref.WeakSet()

@@ -18,7 +18,7 @@ def tap(calls: Calls) -> list[Undo]:
 def _next(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def fetch(self: Any) -> Any:
-        keeper = calls.keeper()
+        keeper = calls.here.keeper or calls.keeper()
         if keeper is None:
             return original(self)
         try:
@@ -29,7 +29,11 @@ def _next(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
         except Exception:
             calls.tell(keeper.fault, torn=False)
             raise
-        calls.tell(keeper.fetched, self, self._num_yielded)
+        try:
+            if not keeper.routine.fetch(self):
+                keeper.fetched(self, self._num_yielded)
+        except Exception as error:
+            calls.stop(error)
         return batch
 
     return fetch

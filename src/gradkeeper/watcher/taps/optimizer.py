@@ -21,20 +21,21 @@ def tap(calls: Calls) -> list[Undo]:
 
 def _steps(calls: Calls) -> list[Undo]:
     """torch's own hooks: they fire for every subclass, whoever overrides step."""
+    here = calls.here
 
     def before(optimizer: Optimizer, args: tuple[Any, ...], options: dict[str, Any]) -> None:
-        keeper = calls.keeper()
+        keeper = here.keeper or calls.keeper()
         if keeper is None:
             return
         try:
-            if keeper.routine.step(optimizer):
+            if len(args) + len(options) <= 1 and keeper.routine.step(optimizer):
                 return
         except Exception as error:
             calls.stop(error)
         calls.tell(keeper.step_begins, optimizer, closure=_has_closure(args, options))
 
     def after(optimizer: Optimizer, args: tuple[Any, ...], options: dict[str, Any]) -> None:
-        keeper = calls.keeper()
+        keeper = here.keeper or calls.keeper()
         if keeper is None:
             return
         try:
@@ -69,10 +70,12 @@ def _built(calls: Calls) -> Undo:
 
 
 def _optimizer_zero(calls: Calls) -> Undo:
+    here = calls.here
+
     def make(original: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(original)
         def zero_grad(self: Optimizer, set_to_none: bool = True) -> None:
-            keeper = calls.keeper()
+            keeper = here.keeper or calls.keeper()
             if keeper is None:
                 original(self, set_to_none)
                 return

@@ -1,0 +1,38 @@
+"""A start that hangs is ended, with all that it started, and told of."""
+
+import os
+
+import pytest
+
+from gradkeeper.prove.checking import checked
+from gradkeeper.prove.errors import ProveError
+from gradkeeper.prove.killed import Killed, failure
+from gradkeeper.prove.running import Ended, Plan, start
+from gradkeeper.prove.workplace import build, source_of
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    folder = tmp_path_factory.mktemp("hanging")
+    here = folder / "here"
+    here.mkdir()
+    command = ["sh", "-c", "echo waits for a lock; sleep 600; true"]
+    place = build(source_of(command, here, [], folder), folder / "work")
+    return start(command, place, folder / "start", Plan(), timeout=4)
+
+
+def test_a_start_that_takes_too_long_is_ended(ended: Ended) -> None:
+    group = int((ended.folder / "group").read_text())
+
+    assert ended.late == 4
+    with pytest.raises(ProcessLookupError):
+        os.killpg(group, 0)
+
+
+def test_what_hangs_is_told_with_its_last_words(ended: Ended) -> None:
+    with pytest.raises(ProveError, match=r"(?s)not ended after 4 seconds.*waits for a lock"):
+        checked(ended)
+    said = failure(Killed(starts=[ended], kills=[(3, 0)]))
+    assert said is not None
+    assert "started again after kill 1, it has not ended after 4 seconds" in said
+    assert "waits for a lock" in said
