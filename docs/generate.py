@@ -68,7 +68,9 @@ def main() -> int:
     README.write_text(with_outputs(text))
     write_pages()
     for source, page in COPIES.items():
-        (ROOT / "docs" / page).write_text((ROOT / source).read_text())
+        # From inside docs/, where the pages are, its pictures are nearer.
+        text = (ROOT / source).read_text().replace("](docs/", "](")
+        (ROOT / "docs" / page).write_text(text)
     return 0
 
 

@@ -38,7 +38,7 @@ def test_importing_the_package_leaves_torch_out() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("command", [["rules"], ["explain", "GK101"], ["demo"], ["replay", "TAPE"]])
+@pytest.mark.parametrize("command", [["rules"], ["explain", "GK101"], ["replay", "TAPE"]])
 def test_a_command_leaves_torch_out(command: list[str], tape: str) -> None:
     arguments = [tape if word == "TAPE" else word for word in command]
 

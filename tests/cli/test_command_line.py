@@ -38,7 +38,8 @@ def test_one_command_does_not_wait_for_the_others() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
 
-    assert set(done.stdout.split()) == {"gradkeeper.cli.errors", "gradkeeper.cli.check"}
+    commands = {f"gradkeeper.cli.{name.replace('-', '_')}" for name in COMMANDS}
+    assert set(done.stdout.split()) & commands == {"gradkeeper.cli.check"}
 
 
 def test_it_runs_as_a_module_too() -> None:
@@ -56,13 +57,3 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
     assert done.stdout.startswith("GK000")
     assert done.stderr == ""
-
-
-def test_the_demo_shows_one_loop_that_is_wrong_and_one_that_is_right(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["demo"]) == 0
-
-    wrong, right = capfd.readouterr().out.split("The same loop, mended:")
-    assert wrong.count("wrong.py:8:5  GK101 stale-gradient") == 2
-    assert right.count("the books balance") == 2
