@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
 
-COLUMN, BLOCK, TOP = 92, 22, 46
-DEEPEST = 4
+COLUMN, BLOCK, TOP = 92, 22, 36
+DEEPEST = 3
+MARGIN = 20
 
 
 @dataclass
@@ -58,7 +59,7 @@ def story(title: str, calls: str) -> str:
         drawn.append(_text(left + COLUMN / 2 - 4, 24, NAMES[call], f"mono middle {call}"))
         drawn.append(_stack(account, left, base))
         drawn.append(_text(left + COLUMN / 2 - 4, base + 24, says, "middle " + _tone(fault)))
-    width = 76 + len(words) * COLUMN
+    width = 76 + len(words) * COLUMN + MARGIN
     drawn.append(f'<line class="rule" x1="70" x2="{width}" y1="{base}" y2="{base}"/>')
     return _svg(width, base + 36, title, drawn)
 
