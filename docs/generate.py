@@ -1,9 +1,13 @@
-"""Writes what is generated: the output blocks of README.md, and a page for each rule.
+"""Writes what is generated: outputs in README.md and in the pages, and a page for each rule.
+
+Usage: python docs/generate.py [--check]    with --check it writes nothing, and fails where stale
 
 An output block is a fence that follows a comment such as `<!-- output of: gradkeeper demo -->`.
-The command runs in an empty folder that holds README's first Python block as train.py.
+The command runs in an empty folder that holds README's first Python block as train.py. What else
+the pages know: see pages.py.
 """
 
+import ast
 import os
 import re
 import shlex
@@ -17,6 +21,10 @@ from gradkeeper.cli.explain import document
 from gradkeeper.rules import ALL
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from docs import pages  # noqa: E402  (run as a file, it is in no package)
+
 README = ROOT / "README.md"
 PAGES = ROOT / "docs" / "rules"
 COPIES = {
@@ -25,6 +33,7 @@ COPIES = {
     "CONTRIBUTING.md": "CONTRIBUTING.md",
 }
 OUTPUT = re.compile(r"(<!-- output of: gradkeeper (.+?) -->\n```text\n)(.*?)(^```$)", re.M | re.S)
+NOT_KEPT = "No figures are kept here yet: `scripts/bench --docs {}` measures and keeps them.\n"
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 
 
@@ -63,10 +72,39 @@ def write_pages() -> None:
     (PAGES / "index.md").write_text("\n".join(lines) + "\n")
 
 
-def main() -> int:
-    text = README.read_text()
-    README.write_text(with_outputs(text))
+def write_benchmarks() -> None:
+    """Each benchmark's own words, and what it printed when it was last run for the documents."""
+    lines = ["# Benchmarks", "", (ROOT / "docs" / "bench" / "about.md").read_text()]
+    for script in sorted((ROOT / "bench").glob("[!_]*.py")):
+        words = ast.get_docstring(ast.parse(script.read_text())) or ""
+        kept = ROOT / "docs" / "bench" / f"{script.stem}.md"
+        told = kept.read_text() if kept.exists() else NOT_KEPT.format(script.stem)
+        lines += [f"## {script.stem}", "", f"```text\n{words}\n```", "", told]
+    (ROOT / "docs" / "benchmarks.md").write_text("\n".join(lines))
+
+
+def current() -> dict[Path, str]:
+    """What README and the hand-written pages should read now."""
+    files = pages.hand_written()
+    texts = pages.renewed([file.read_text() for file in files], printed)
+    return {README: with_outputs(README.read_text()), **dict(zip(files, texts, strict=True))}
+
+
+def stale(wanted: dict[Path, str]) -> list[Path]:
+    return [file for file, text in wanted.items() if file.read_text() != text]
+
+
+def main(words: list[str]) -> int:
+    wanted = current()
+    old = stale(wanted)
+    if words == ["--check"]:
+        for file in old:
+            print(f"{file.relative_to(ROOT)} is stale: run scripts/docs", file=sys.stderr)
+        return int(bool(old))
+    for file in old:
+        file.write_text(wanted[file])
     write_pages()
+    write_benchmarks()
     for source, page in COPIES.items():
         # From inside docs/, where the pages are, its pictures are nearer.
         text = (ROOT / source).read_text().replace("](docs/", "](")
@@ -76,4 +114,4 @@ def main() -> int:
 
 if __name__ == "__main__":
     os.environ["NO_COLOR"] = "1"
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

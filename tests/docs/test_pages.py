@@ -1,0 +1,76 @@
+"""The pages of the site: blocks run, outputs are what they print now, and no point is missing."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from docs import generate, pages
+from docs.blocks import BlockError
+from docs.drawings import story
+
+INDEX = pages.DOCS / "learn" / "index.md"
+ROW = re.compile(r"^\| (\d+) \| .+? \| \[.+?\]\((\S+?)#(\S+?)\) \|$", re.M)
+POINTS = 32
+
+
+def section(page: Path, anchor: str) -> str:
+    """A heading with this anchor, and what stands below it."""
+    found = re.search(
+        rf"^## [^\n]+ {{ #{re.escape(anchor)} }}$.*?(?=^## |\Z)", page.read_text(), re.M | re.S
+    )
+    return found[0] if found else ""
+
+
+@pytest.fixture(scope="module")
+def current() -> dict[Path, str]:
+    return generate.current()
+
+
+@pytest.mark.parametrize("page", pages.hand_written(), ids=lambda page: page.stem)
+def test_a_page_says_what_its_blocks_print(page: Path, current: dict[Path, str]) -> None:
+    assert page.read_text() == current[page], "run scripts/docs"
+
+
+def test_every_point_has_a_question_with_a_folded_answer() -> None:
+    rows = ROW.findall(INDEX.read_text())
+
+    assert [int(number) for number, _, _ in rows] == list(range(1, POINTS + 1))
+    for number, page, anchor in rows:
+        text = section(INDEX.parent / page, anchor)
+        assert "\n??? question " in text, f"point {number} is not asked and answered"
+        before, answer = text.split("\n??? question ", 1)
+        assert "?" in before, f"point {number} is answered before it is asked"
+        assert re.search(r"```text|--8<--", answer), f"point {number} shows no experiment"
+
+
+def test_a_point_without_a_section_would_be_noticed() -> None:
+    assert section(pages.DOCS / "learn" / "ledger.md", "nowhere") == ""
+
+
+def test_a_stale_output_would_be_noticed() -> None:
+    block = "```python\nprint(1 + 1)\n```\n\n"
+    text = f"{block}??? question\n\n    <!-- output -->\n    ```text\n    3\n    ```\n"
+
+    (renewed,) = pages.renewed([text], generate.printed)
+
+    assert renewed == text.replace("    3\n", "    2\n")
+
+
+def test_a_block_that_fails_is_named() -> None:
+    with pytest.raises(BlockError, match="no such luck"):
+        pages.renewed(["```python\nraise ValueError('no such luck')\n```\n"], generate.printed)
+
+
+def test_a_block_that_is_only_read_does_not_run() -> None:
+    assert pages.python_blocks("```py\nimport nothing_of_that_name\n```\n") == []
+
+
+def test_a_picture_tells_what_the_calls_do() -> None:
+    forgotten = story("", "backward step backward step")
+    right = story("", "backward step zero backward step zero")
+
+    assert "applies 1 + 2" in forgotten
+    assert 'fault"' in forgotten
+    assert "applies 2" in right
+    assert 'fault"' not in right
