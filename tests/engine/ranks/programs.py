@@ -1,6 +1,13 @@
-"""A run on several ranks as a user would write it, which saves and resumes."""
+"""A run on several ranks as a user would write it, which saves and resumes.
+
+torchrun … -m tests.engine.ranks.programs KIND FOLDER OPTIONS(JSON)
+"""
 
 import hashlib
+import json
+import os
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +78,7 @@ def train(rank: int, kind: str, folder: str, options: Options) -> dict[str, Any]
         progress=False,
     )
     losses = engine.track("losses", [])
+    counted = engine.track("micro-steps", [])
     resumed = engine.resume()
     loader = loader_of(options)
     size = options.get("size", 3)
@@ -78,8 +86,10 @@ def train(rank: int, kind: str, folder: str, options: Options) -> dict[str, Any]
         with window:
             for x, y in window:
                 window.backward(cross_entropy(model(x), y), weight=len(y))
+                counted.append(rank)
                 if not options.get("save_every"):
                     engine.save()
+                maybe_die(rank, len(counted), folder, options)
         losses.append(window.loss)
     return {
         "resumed": resumed,
@@ -89,6 +99,16 @@ def train(rank: int, kind: str, folder: str, options: Options) -> dict[str, Any]
         "rng": torch.get_rng_state(),
         "steps": engine.steps,
     }
+
+
+def maybe_die(rank: int, micro_step: int, folder: str, options: Options) -> None:
+    """Once at each of the micro-steps asked for, on one rank and then on another."""
+    if micro_step not in options.get("die_at", ()) or micro_step % dist.get_world_size() != rank:
+        return
+    mark = Path(folder).with_name(f"died-{micro_step}")
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), options.get("signal", signal.SIGKILL))
 
 
 def digest_of(result: dict[str, Any]) -> str:
@@ -102,3 +122,17 @@ def digest_of(result: dict[str, Any]) -> str:
 def train_to_digest(rank: int, kind: str, folder: str, options: Options) -> tuple[bool, str]:
     result = train(rank, kind, folder, options)
     return result["resumed"], digest_of(result)
+
+
+def main() -> None:
+    kind, folder, text = sys.argv[1:]
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    _, digest = train_to_digest(rank, kind, folder, json.loads(text))
+    Path(folder).with_name(f"digest-{rank}").write_text(digest)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
