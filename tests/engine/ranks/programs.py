@@ -89,6 +89,8 @@ def train(rank: int, kind: str, folder: str, options: Options) -> dict[str, Any]
                 counted.append(rank)
                 if not options.get("save_every"):
                     engine.save()
+                if options.get("ask_on") == rank and len(counted) == 4:
+                    engine.save()
                 maybe_die(rank, len(counted), folder, options)
         losses.append(window.loss)
     return {
