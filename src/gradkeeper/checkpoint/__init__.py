@@ -5,6 +5,7 @@ writing    one of them, written         reading    one of them, checked and read
 encoding   values as JSON               decoding   and back
 layout     tensors as memory            tensor_file  that memory as safetensors
 manifest   what vouches for the rest    place      where it lives: disk, remote
+peers      processes that save together
 compare    what differs between two     errors     what can go wrong
 """
 
@@ -17,6 +18,7 @@ from gradkeeper.checkpoint.errors import (
     ForeignError,
     MissingError,
     NewerFormatError,
+    PeerError,
     ReadError,
     UnkeepableError,
     UnreadableError,
@@ -36,6 +38,7 @@ __all__ = [
     "Manifest",
     "MissingError",
     "NewerFormatError",
+    "PeerError",
     "ReadError",
     "Store",
     "UnkeepableError",

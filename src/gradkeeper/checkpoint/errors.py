@@ -3,6 +3,7 @@
 CheckpointError
 ├── UnkeepableError       a value that cannot be kept without pickle; says where and of which type
 ├── WriteError            a save that did not become durable; the ones before it still are
+├── PeerError             another of the processes that save or load together failed
 └── ReadError             nothing that can be gone on from
     ├── MissingError          there is no such checkpoint, or none at all
     ├── ForeignError          a folder or file that gradkeeper did not write
@@ -24,6 +25,10 @@ class UnkeepableError(CheckpointError, TypeError):
 
 
 class WriteError(CheckpointError):
+    pass
+
+
+class PeerError(CheckpointError):
     pass
 
 

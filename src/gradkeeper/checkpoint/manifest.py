@@ -38,12 +38,19 @@ class Manifest:
     facts_tree: Any = field(default_factory=dict)
     saved: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+    parts: int = 1
+    """How many processes wrote it; this manifest describes the first one's part."""
 
     @property
     def facts(self) -> dict[str, Any]:
         """What the caller said about this checkpoint: steps, the window, anything to show."""
         facts: dict[str, Any] = decode(self.facts_tree, {})
         return facts
+
+
+def name_of(part: int) -> str:
+    """What describes a part; the first one's is the manifest itself."""
+    return f"part-{part:05}.json" if part else NAME
 
 
 def now() -> str:
@@ -58,6 +65,7 @@ def pack(manifest: Manifest) -> bytes:
         "saved": manifest.saved,
         "versions": dict(manifest.versions),
         "facts": manifest.facts_tree,
+        "parts": manifest.parts,
         "files": {name: _listed(facts) for name, facts in manifest.files.items()},
         "tensors": {name: _packed(name, view) for name, view in manifest.views.items()},
         "state": manifest.tree,
@@ -89,6 +97,7 @@ def unpack(raw: bytes) -> Manifest:
         facts_tree=body["facts"],
         saved=body["saved"],
         versions=body["versions"],
+        parts=body.get("parts", 1),
     )
 
 

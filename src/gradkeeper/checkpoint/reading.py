@@ -1,7 +1,7 @@
 """One checkpoint, read back: every byte is checked before any of it is believed."""
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -28,6 +28,20 @@ class Checkpoint:
     state: Any
     facts: dict[str, Any]
     versions: dict[str, str]
+    parts: int = 1
+
+
+Assemble = Callable[[Callable[[int], Any], int], Any]
+"""The state that is wanted, from what reads a part by its number, and how many parts there are."""
+
+
+def first_part(read: Callable[[int], Any], parts: int) -> Any:
+    return read(0)
+
+
+def every_part(read: Callable[[int], Any], parts: int) -> Any:
+    """By part, where there are several."""
+    return read(0) if parts == 1 else [read(part) for part in range(parts)]
 
 
 def look(place: Place, name: str, *, moved: bool = False) -> Manifest:
@@ -39,15 +53,13 @@ def look(place: Place, name: str, *, moved: bool = False) -> Manifest:
         return _look(place, name, moved=moved)
 
 
-def read(place: Place, name: str, *, moved: bool = False) -> Checkpoint:
+def read(
+    place: Place, name: str, *, moved: bool = False, assemble: Assemble = first_part
+) -> Checkpoint:
     with _about(place, name):
         found = _look(place, name, moved=moved)
-        blocks = _read_tensors(place, name, found.files[tensor_file.NAME])
-        try:
-            state = decode(found.tree, restore(found.views, blocks))
-            return Checkpoint(name, state, found.facts, dict(found.versions))
-        except (KeyError, ValueError, TypeError, AttributeError) as error:
-            raise DamagedError(f"its files contradict each other ({error!r})") from error
+        state = assemble(lambda part: _read_part(place, name, found, part), found.parts)
+        return Checkpoint(name, state, found.facts, dict(found.versions), found.parts)
 
 
 def verify(place: Place, name: str, *, moved: bool = False) -> Manifest:
@@ -97,8 +109,29 @@ def _look(place: Place, name: str, *, moved: bool) -> Manifest:
     return found
 
 
-def _read_tensors(place: Place, name: str, facts: FileFacts) -> dict[str, Any]:
-    file = tensor_file.NAME
+def _read_part(place: Place, name: str, whole: Manifest, part: int) -> Any:
+    try:
+        described = described_part(place, name, whole, part)
+        file = tensor_file.name_of(part)
+        blocks = _read_tensors(place, name, file, whole.files[file])
+        return decode(described.tree, restore(described.views, blocks))
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise DamagedError(f"its files contradict each other ({error!r})") from error
+
+
+def described_part(place: Place, name: str, whole: Manifest, part: int) -> Manifest:
+    """What describes that part; of the first, the manifest itself."""
+    if part == 0:
+        return whole
+    file = manifest.name_of(part)
+    with place.open(f"{name}/{file}") as stream, Digest() as digest:
+        raw = stream.read()
+        digest.update(raw)
+        _compare(file, whole.files[file], digest)
+    return manifest.unpack(raw)
+
+
+def _read_tensors(place: Place, name: str, file: str, facts: FileFacts) -> dict[str, Any]:
     with place.open(f"{name}/{file}") as stream, Digest() as digest:
         try:
             blocks = tensor_file.read(stream, facts.size, digest)

@@ -20,6 +20,7 @@ from gradkeeper.checkpoint.errors import (
     ForeignError,
     MissingError,
     NewerFormatError,
+    PeerError,
     ReadError,
     UnreadableError,
     WriteError,
@@ -27,15 +28,19 @@ from gradkeeper.checkpoint.errors import (
 from gradkeeper.checkpoint.image import Image, image_of
 from gradkeeper.checkpoint.manifest import NAME as MANIFEST
 from gradkeeper.checkpoint.manifest import Manifest
+from gradkeeper.checkpoint.peers import Alone, Peers, first_of
 from gradkeeper.checkpoint.place import LATEST, place
 from gradkeeper.checkpoint.pruning import outdated
-from gradkeeper.checkpoint.reading import Checkpoint
+from gradkeeper.checkpoint.reading import Assemble, Checkpoint, first_part
 
 NUMBERED = re.compile(r"save-(\d{6,})")
 
 
 class Store:
     """Saves and loads in one folder, which has one writer at a time.
+
+    Or one group of them, the `peers`: all of these call save and load alike, each saves its part,
+    and all go on from the same checkpoint. They must see the same folder.
 
     Keeps the newest `keep`, at least two, and for good each whose number `keep_every` divides.
     """
@@ -46,6 +51,7 @@ class Store:
         *,
         keep: int = 3,
         keep_every: int | None = None,
+        peers: Peers | None = None,
     ) -> None:
         if keep < 2:
             raise ValueError(
@@ -57,6 +63,7 @@ class Store:
         self._place = place(folder)
         self._keep = keep
         self._keep_every = keep_every
+        self.peers: Peers = peers or Alone()
         self._bad: set[int] = set()
         self._one_at_a_time = threading.Lock()
 
@@ -68,27 +75,48 @@ class Store:
         with self._one_at_a_time:
             return self._write(image, encode_plain(dict(facts), root="facts"))
 
-    def load(self) -> Checkpoint | None:
+    def load(self, assemble: Assemble = first_part) -> Checkpoint | None:
         """The newest good one, with a warning about each newer one; None if there is none yet.
 
         AllDamagedError if there are some and none is good.
         """
         wrong: list[ReadError] = []
         unfinished: list[ReadError] = []
-        for number in self._candidates():
-            try:
-                found = reading.read(self._place, _name(number))
-            except (DamagedError, ForeignError, NewerFormatError, MissingError) as error:
+        for number in self._agreed_candidates():
+            found = self._attempt(number, assemble)
+            if isinstance(found, ReadError):
                 self._bad.add(number)
-                (unfinished if self._is_unfinished(number) else wrong).append(error)
+                (unfinished if self._is_unfinished(number) else wrong).append(found)
                 continue
-            _warn_of([*unfinished, *wrong], f"going on from {found.name} instead")
+            self._warn_of([*unfinished, *wrong], f"going on from {found.name} instead")
             return found
         if wrong:
             reasons = "".join(f"\n  {error}" for error in wrong)
             raise AllDamagedError(f"{self.folder} holds no checkpoint that is good:{reasons}")
-        _warn_of(unfinished, "its save was never finished, and there is no older one")
+        self._warn_of(unfinished, "its save was never finished, and there is no older one")
         return None
+
+    def _attempt(self, number: int, assemble: Assemble) -> Checkpoint | ReadError:
+        """What all peers could read; else what is wrong with it, for any of them."""
+        found: Checkpoint | ReadError
+        refused: Exception | None = None
+        try:
+            found = reading.read(self._place, _name(number), assemble=assemble)
+        except (DamagedError, ForeignError, NewerFormatError, MissingError) as error:
+            found = error
+        except Exception as error:
+            refused = error
+        bad = None if refused or not isinstance(found, ReadError) else str(found)
+        told = self.peers.gather([bad, None if refused is None else str(refused)])
+        if refused is not None:
+            raise refused
+        for rank, (_, reason) in enumerate(told):
+            if reason is not None:
+                raise PeerError(f"rank {rank} cannot go on from {_name(number)}: {reason}")
+        if isinstance(found, Checkpoint):
+            theirs = next((text for text, _ in told if text is not None), None)
+            return found if theirs is None else DamagedError(theirs)
+        return found
 
     def names(self) -> list[str]:
         """Oldest first; whether they are good is not asked."""
@@ -109,21 +137,31 @@ class Store:
         self._place.remove(name)
 
     def _write(self, image: Image, tree: Any) -> str:
-        try:
-            left = self._place.sweep()
+        left: list[str] = []
+        finished = 0
+
+        def begin() -> str:
+            nonlocal finished
+            left.extend(self._place.sweep())
             finished = self._last_finished()
-            name = _name(max(self._numbers(), default=0) + 1)
-            writing.write(self._place, name, image, tree)
-        except OSError as error:
-            reason = error.strerror or str(error)
+            return _name(max(self._numbers(), default=0) + 1)
+
+        try:
+            name = writing.write(self._place, self.peers, begin, image, tree)
+        except (OSError, PeerError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
             raise WriteError(
                 f"{self.folder}: the checkpoint could not be written: {reason}; "
                 "those that were there before still are"
             ) from error
         if left:
             _warn(f"{self.folder}: what killed saves left cannot be removed: {', '.join(left)}")
-        self._tidy(name, finished)
+        if self.peers.rank == 0:
+            self._tidy(name, finished)
         return name
+
+    def _agreed_candidates(self) -> list[int]:
+        return first_of(self.peers, self._candidates)
 
     def _candidates(self) -> list[int]:
         """Newest first."""
@@ -170,6 +208,10 @@ class Store:
                 if finished < number < newest and not self._is_good(number):
                     self._place.remove(_name(number))
 
+    def _warn_of(self, errors: Iterable[ReadError], outcome: str) -> None:
+        for error in errors if self.peers.rank == 0 else ():
+            _warn(f"{error}; {outcome}")
+
     def _is_good(self, number: int) -> bool:
         """As far as can be told without reading its tensors."""
         if number in self._bad:
@@ -206,11 +248,6 @@ def _number(name: str) -> int:
 
 def _numbers(names: Iterable[str]) -> list[int]:
     return [_number(name) for name in names if NUMBERED.fullmatch(name)]
-
-
-def _warn_of(errors: Iterable[ReadError], outcome: str) -> None:
-    for error in errors:
-        _warn(f"{error}; {outcome}")
 
 
 def _warn(message: str) -> None:

@@ -40,6 +40,11 @@ DTYPES = {
 }
 
 
+def name_of(part: int) -> str:
+    """Of the file of a part; most checkpoints have one only."""
+    return f"part-{part:05}.safetensors" if part else NAME
+
+
 def in_order(blocks: Iterable[Block]) -> list[Block]:
     """Large elements first: then each block is aligned for whoever maps the file."""
     return sorted(blocks, key=lambda block: -block.itemsize)

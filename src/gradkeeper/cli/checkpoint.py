@@ -2,13 +2,14 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gradkeeper.cli.errors import CliError
 
 if TYPE_CHECKING:
     from gradkeeper.checkpoint import Manifest
+    from gradkeeper.checkpoint.layout import View
 
 NAME = "checkpoint"
 HELP = "show, verify or compare checkpoints"
@@ -55,7 +56,8 @@ def _show(args: argparse.Namespace) -> int:
 
     place, names, moved = _found(args.folder)
     if len(names) == 1:
-        print(*_told(look(place, names[0], moved=moved)), sep="\n")
+        found = look(place, names[0], moved=moved)
+        print(*_told(found, _tensors_by_part(place, names[0], found)), sep="\n")
         return 0
     code = 0
     for name in names:
@@ -83,18 +85,18 @@ def _verify(args: argparse.Namespace) -> int:
             print(f"unknown  {error}")
             code = 2
         else:
-            print(f"good     {name}: {_size(found)} in {len(found.views):,} tensors")
+            print(f"good     {name}: {_size(found)} in {_counted(found)}")
     return code
 
 
 def _diff(args: argparse.Namespace) -> int:
     from gradkeeper.checkpoint.compare import differences
-    from gradkeeper.checkpoint.reading import read
+    from gradkeeper.checkpoint.reading import every_part, read
 
     states = []
     for folder in (args.one, args.other):
         place, names, moved = _found(folder)
-        states.append(read(place, names[-1], moved=moved).state)
+        states.append(read(place, names[-1], moved=moved, assemble=every_part).state)
     found = list(differences(*states))
     for difference in found[:MOST]:
         print(f"{difference.where}: {difference.what}")
@@ -121,26 +123,43 @@ def _found(url: str) -> tuple[Any, list[str], bool]:
     return place(url), names, False
 
 
-def _told(found: "Manifest") -> Iterator[str]:
+def _tensors_by_part(place: Any, name: str, found: "Manifest") -> "list[Mapping[str, View]]":
+    from gradkeeper.checkpoint.reading import described_part
+
+    return [described_part(place, name, found, part).views for part in range(found.parts)]
+
+
+def _told(found: "Manifest", views: "list[Mapping[str, View]]") -> Iterator[str]:
     yield f"{found.name}  saved {found.saved}"
-    yield f"  {_size(found)} in {len(found.views):,} tensors"
+    yield f"  {_size(found)} in {sum(map(len, views)):,} tensors"
     yield "  by " + ", ".join(f"{name} {version}" for name, version in found.versions.items())
     for name, value in found.facts.items():
         yield f"  {name}: {_words(value)}"
-    for part, (count, sizes) in _parts(found).items():
-        yield f"  {part}: {count:,} tensors, {sizes:,} elements"
+    for number, part in enumerate(views):
+        margin = "  "
+        if len(views) > 1:
+            yield f"  part {number}, of rank {number}"
+            margin = "    "
+        for first, (count, sizes) in _by_first_word(part).items():
+            yield f"{margin}{first}: {count:,} tensors, {sizes:,} elements"
 
 
-def _parts(found: "Manifest") -> dict[str, tuple[int, int]]:
+def _by_first_word(views: "Mapping[str, View]") -> dict[str, tuple[int, int]]:
     """Tensors by the first word of their name: model, optimizer, ..."""
     from math import prod
 
-    parts: dict[str, tuple[int, int]] = {}
-    for name, view in found.views.items():
+    found: dict[str, tuple[int, int]] = {}
+    for name, view in views.items():
         first = name.partition(".")[0]
-        count, sizes = parts.get(first, (0, 0))
-        parts[first] = (count + 1, sizes + prod(view.shape))
-    return parts
+        count, sizes = found.get(first, (0, 0))
+        found[first] = (count + 1, sizes + prod(view.shape))
+    return found
+
+
+def _counted(found: "Manifest") -> str:
+    if found.parts > 1:
+        return f"{found.parts} parts"
+    return f"{len(found.views):,} tensors"
 
 
 def _in_a_line(name: str, found: "Manifest") -> str:

@@ -87,9 +87,7 @@ class Engine:
         open_books(self._owners.values(), self._journal)
         self._run = Run(self._owners)
         self._loaders = Loaders(unstated=unstated)
-        if checkpoint is not None and ranks.rank is not None:
-            raise SetupError("checkpoints are for one process so far, and here are several ranks")
-        folder = folder_of(checkpoint, keep=keep, keep_every=keep_every, overwrite=overwrite)
+        folder = folder_of(checkpoint, ranks, keep=keep, keep_every=keep_every, overwrite=overwrite)
         self._keeper = Keeper(self._run, self._desk, self._loaders, folder, save_every)
 
     @property
@@ -184,6 +182,7 @@ class Engine:
             self._progress.end()
 
     def _more(self, stream: Stream | EvenStream) -> bool:
+        self._desk.ranks.meet(stream)
         if self._desk.asked and stream.between:
             self._desk.boundary()
         return stream.more()

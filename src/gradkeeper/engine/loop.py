@@ -57,6 +57,7 @@ class Loop:
             "handed": self.handed,
             "loader": self.loader,
             "shape": self.shape,
+            "stream": self.stream.state(),
         }
 
     def take_open(self) -> OpenWindow | None:

@@ -75,6 +75,20 @@ class Stream:
         self._journal.here()
         self._journal.write(EpochBegin, source=SOURCE)
 
+    def goes_on(self) -> bool:
+        """Whether the window may read one more; several ranks agree on that."""
+        return True
+
+    def state(self) -> dict[str, Any]:
+        """Beside its position."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        return
+
+    def moved(self, batch: Any) -> Any:
+        return self._move(batch)
+
     def more(self) -> bool:
         """Whether the epoch has another batch; asked between windows."""
         if self.ended or self._ahead is not END:

@@ -111,9 +111,12 @@ class Window:
             )
         self._desk.ranks.forget()
         self._owner.open(self._desk.journal.here())
-        if self._again is not None:
-            self._go_on(self._again)
+        again, self._again = self._again, None
+        if again is not None:
+            self._go_on(again)
         self._desk.ranks.open(self, self._stream)
+        if again is not None:
+            self._desk.ranks.go_on(again.ranks)
         self._desk.open = self
         self._desk.faulted = False
         self.state = "open"
@@ -123,7 +126,6 @@ class Window:
 
     def _go_on(self, again: OpenWindow) -> None:
         again.restore_gradients(self._owner)
-        self._again = None
         self._desk.journal.write(ev.Restore, accounts=self._owner.accounts, gradients=True)
 
     def __exit__(
@@ -196,11 +198,21 @@ class Window:
     @property
     def resumable(self) -> bool:
         """Whether another process could go on with it now."""
-        return self._stream is not None and self._closure is None
+        alone = self._stream is not None and self._closure is None
+        return alone and self._desk.ranks.may_save(self)
+
+    @property
+    def credited(self) -> bool:
+        return self._pending.counted > 0
 
     def kept(self) -> OpenWindow:
         return OpenWindow(
-            self.size, self.read, self._opening, self._pending, kept_gradients(self._owner)
+            self.size,
+            self.read,
+            self._opening,
+            self._pending,
+            kept_gradients(self._owner),
+            self._desk.ranks.window_state(),
         )
 
     # Its micro-batches
@@ -219,7 +231,9 @@ class Window:
         yield from self._kept
         while self.read < self.size:
             self._must_be_open("read")
-            if self._desk.asked and self._closure is None and stream.between:
+            if not stream.goes_on():
+                return
+            if self._desk.asked and self.resumable and stream.between:
                 self._desk.boundary()
             self._passed = 0
             batch = stream.read()

@@ -36,6 +36,9 @@ class Feed(Protocol):
     def state(self) -> dict[str, Any]:
         """The position between two batches, in plain values: nothing is asked of the loader."""
 
+    def shared_out(self, state: dict[str, Any], batch: int) -> dict[str, Any]:
+        """That position for another number of ranks: after `batch` batches of this rank's share."""
+
     def resume(self, state: dict[str, Any]) -> Iterator[Any]:
         """The rest of that epoch, in a new process or the same.
 

@@ -49,6 +49,9 @@ class IndexedFeed:
         count, generators = self._count.state(), kept(self._sources.read_own())
         return {**count, "digest": digest_of([count, generators]), "generators": generators}
 
+    def shared_out(self, state: dict[str, Any], batch: int) -> dict[str, Any]:
+        return state | {"batch": batch}
+
     def resume(self, state: dict[str, Any]) -> Iterator[Any]:
         self._count = count_of(state)
         self._sources.write(given(state["generators"]))

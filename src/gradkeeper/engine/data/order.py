@@ -6,7 +6,7 @@ from typing import Any
 
 from gradkeeper.engine.data.digest import Digest, spelled
 from gradkeeper.engine.data.plain import given, kept
-from gradkeeper.engine.data.replay import Replay
+from gradkeeper.engine.data.replay import NO_CALLS, Replay
 from gradkeeper.engine.data.samplers import Samplers
 from gradkeeper.engine.data.sources import Reading, Sources
 from gradkeeper.engine.data.worker import Bare, Tasks
@@ -81,6 +81,12 @@ class Order:
             "digest": self.digest,
         }
 
+    def shared_out(self, state: dict[str, Any]) -> dict[str, Any]:
+        """The begin of that epoch, as a rank among another number of them draws from it."""
+        held = self._samplers.of_any_rank(state["samplers"])
+        starts = min(1, state["starts"])
+        return state | {"samplers": held, "starts": starts, "replay": NO_CALLS, "digest": None}
+
     def find(self, state: dict[str, Any], batches: int) -> None:
         """To the place after so many batches; RNG and generators are left as they happen to be."""
         self._begun = given(state["begun"])
@@ -94,7 +100,7 @@ class Order:
         for _ in range(batches):
             self._pass_over()
             self.handed_out()
-        if self.digest != state["digest"]:
+        if state["digest"] not in (None, self.digest):
             raise PositionError(
                 f"the sampler {type(self._samplers.index).__name__} gives other indices than those "
                 f"of the {batches} batches before the save: build it with the same data and seeds, "

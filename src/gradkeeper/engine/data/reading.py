@@ -6,7 +6,7 @@ from typing import Any
 from gradkeeper.engine.data.digest import digest_of
 from gradkeeper.engine.data.handing import Count, Handing, count_of
 from gradkeeper.engine.data.plain import given, kept
-from gradkeeper.engine.data.replay import Replay
+from gradkeeper.engine.data.replay import NO_CALLS, Replay
 from gradkeeper.engine.data.shape import length_of, shape_of
 from gradkeeper.engine.data.sources import Sources
 from gradkeeper.engine.data.telling import reading_again
@@ -61,6 +61,10 @@ class ReadFeed:
             "replay": self._replay.state(),
             "generators": kept(self._sources.read_own()),
         }
+
+    def shared_out(self, state: dict[str, Any], batch: int) -> dict[str, Any]:
+        history = [batch + state["ended"]]
+        return state | {"batch": batch, "history": history, "replay": NO_CALLS}
 
     def resume(self, state: dict[str, Any]) -> Iterator[Any]:
         self.check()

@@ -11,6 +11,7 @@ from gradkeeper.engine.data.plain import given, kept
 from gradkeeper.engine.data.sources import Reading, Sources, changed
 
 T = TypeVar("T")
+NO_CALLS: dict[str, Any] = {"calls": 0, "notes": []}
 
 
 class Replay:

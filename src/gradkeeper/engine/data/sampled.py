@@ -66,6 +66,10 @@ class SampledFeed:
             "workers": [[number, kept(drawn)] for number, drawn in self._drawn.items()],
         }
 
+    def shared_out(self, state: dict[str, Any], batch: int) -> dict[str, Any]:
+        order = self._order.shared_out(state["order"])
+        return state | {"batch": batch, "order": order, "workers": []}
+
     def resume(self, state: dict[str, Any]) -> Iterator[Any]:
         self.check()
         self._count = count_of(state)

@@ -15,6 +15,8 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
+from gradkeeper.engine.errors import PositionError
+
 SCALARS = (int, float, bool, str)
 # The process's generators give these a seed or an order at the first index, and nothing after it.
 DRAW_AT_FIRST = (
@@ -28,6 +30,8 @@ DRAW_AT_FIRST = (
     range,
     tuple,
 )
+SHARE = ("rank", "num_replicas", "num_samples", "total_size")
+"""Of a DistributedSampler, and of those who follow its names."""
 Held = dict[str, Any]
 
 
@@ -70,6 +74,18 @@ class Samplers:
             for attribute, value in parts["attributes"].items():
                 if not _same(getattr(sampler, attribute, None), value):
                     _set(sampler, attribute, value)
+
+    def of_any_rank(self, held: Held) -> Held:
+        """Without what a sampler holds about its own share."""
+        if any("state" in parts for parts in held.values()):
+            raise PositionError(
+                "a sampler with state_dict() keeps its own place, which is that of one rank among "
+                "another number of them: go on with as many ranks as there were"
+            )
+        return {
+            name: {"attributes": {k: v for k, v in parts["attributes"].items() if k not in SHARE}}
+            for name, parts in held.items()
+        }
 
 
 def is_stateful(thing: Any) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 Shape = dict[str, Any]
+PER_RANK = ("length", "num_replicas", "rank")
 
 
 def length_of(loader: Iterable[Any]) -> int | None:
@@ -42,6 +43,11 @@ def shape_of_loader(loader: DataLoader[Any]) -> Shape:
         if hasattr(inner, name):
             shape[name] = getattr(inner, name)
     return shape
+
+
+def of_any_rank(shape: Shape) -> Shape:
+    """Without what depends on how many ranks share the data."""
+    return {name: one for name, one in shape.items() if name not in PER_RANK}
 
 
 def difference(saved: Shape, now: Shape) -> str:

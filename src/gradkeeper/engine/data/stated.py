@@ -6,6 +6,7 @@ from typing import Any
 from gradkeeper.engine.data.digest import digest_of
 from gradkeeper.engine.data.handing import Count, Handing, count_of
 from gradkeeper.engine.data.shape import length_of, shape_of
+from gradkeeper.engine.errors import PositionError
 
 
 class StatedFeed:
@@ -33,6 +34,12 @@ class StatedFeed:
     def state(self) -> dict[str, Any]:
         state = self._loader.state_dict()
         return {**self._count.state(), "digest": digest_of(state), "loader": state}
+
+    def shared_out(self, state: dict[str, Any], batch: int) -> dict[str, Any]:
+        raise PositionError(
+            f"{type(self._loader).__qualname__} keeps its own place, which is that of one rank "
+            "among another number of them: go on with as many ranks as there were"
+        )
 
     def resume(self, state: dict[str, Any]) -> Iterator[Any]:
         self._count = count_of(state)

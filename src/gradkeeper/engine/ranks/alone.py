@@ -1,5 +1,6 @@
 """One process: there is nobody to agree with."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -25,6 +26,9 @@ class Alone:
 
     rank: int | None = None
     """On the tape; None where there is one only."""
+    size = 1
+    copies = False
+    """Whether all ranks hold the same weights."""
     first = True
     """Tells the user what all ranks would tell."""
 
@@ -35,6 +39,38 @@ class Alone:
     def group(self, group: list[Any]) -> list[Any]:
         """The group of micro-batches that this rank is handed."""
         return group
+
+    def keeps(self, heard: Callable[[], None]) -> None:
+        """There is a folder to save to: ranks must be able to save and stop together."""
+
+    def want(self, *, save: bool = False, stop: bool = False) -> None:
+        """Tells the other ranks, when they next meet."""
+
+    def wanted(self, *, save: bool, stop: bool) -> tuple[bool, bool]:
+        """What all ranks have heard of, from this one or another, since they last saved."""
+        return save, stop
+
+    def meet(self, stream: "Stream | EvenStream | None" = None) -> None:
+        """For what is wanted at this place of the program, if the ranks do not meet here anyway."""
+
+    def may_save(self, window: "Window") -> bool:
+        """Whether what is pending in the window can be kept."""
+        return True
+
+    def peers(self) -> None:
+        """Those who write a checkpoint together."""
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        return
+
+    def window_state(self) -> dict[str, Any]:
+        return {}
+
+    def go_on(self, state: dict[str, Any]) -> None:
+        """A window that was open at a save is open again."""
 
     def left(self) -> None:
         """The loop was left before its end."""

@@ -66,6 +66,14 @@ class EvenStream:
         self._stream.resume_epoch(position, state, ended=ended)
         self.hear(self._ranks.roll.call(Place.EPOCH, remaining=self.remaining))
 
+    def state(self) -> dict[str, Any]:
+        """A batch is kept only where the rank has run out, and would be handed it again."""
+        return {"last": self._last if self.remaining == 0 or self.ended else None}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        if state["last"] is not None:
+            self._last = self._stream.moved(state["last"])
+
     def pass_over(self, position: Position) -> None:
         self._stream.pass_over(position)
 
@@ -82,15 +90,19 @@ class EvenStream:
         self.hear(words)
         return any(word.more for word in words)
 
+    def goes_on(self) -> bool:
+        """Whether the window's ranks read one more; all are at this place then."""
+        self._ranks.between()
+        if self.most is None and not self._ranks.meet_in_window():
+            return False
+        return self._goes_on()
+
     def read(self) -> Any:
         """The next micro-batch, a last one again, or END."""
         ranks = self._ranks
         if ranks.window is None:
             self.most = None  # a group is read: nobody tells how much is left after it
             return self._stream.read()
-        ranks.between()
-        if not self._goes_on():
-            return END
         batch = self._stream.read()
         if batch is END:
             batch = self._once_more()

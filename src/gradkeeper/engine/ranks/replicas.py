@@ -20,6 +20,8 @@ class Replicas:
     """Whether ranks must read each micro-batch together."""
     copies = 0
     """Of each gradient, among the ranks; 0: all of it is on each of them."""
+    keeps_pending = True
+    """Whether what is pending in mid-window can be saved."""
 
     def __init__(self, wrappers: list[DistributedDataParallel], *, every: bool) -> None:
         self._wrappers = wrappers
@@ -110,6 +112,10 @@ class Replicas:
         """The micro-batch is over, should have been exchanged and was not."""
         return self._due
 
+    @property
+    def owes(self) -> bool:
+        return self._owed > 0
+
     def take_due_turn(self) -> None:
         if self._due:
             self._empty_turn()
@@ -154,6 +160,14 @@ class Replicas:
     def exchange(self, parameters: list[Tensor]) -> None:
         average(parameters, self._group)
         self.unsynced = False
+
+    def state(self) -> list[bool]:
+        """Whether the next forward begins with the first rank's buffers."""
+        return [bool(wrapper.require_forward_param_sync) for wrapper in self._wrappers]
+
+    def restore(self, state: list[bool]) -> None:
+        for wrapper, due in zip(self._wrappers, state, strict=True):
+            wrapper.require_forward_param_sync = due
 
     def forget(self) -> None:
         """Nothing is pending but `.grad`."""

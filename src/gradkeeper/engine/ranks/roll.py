@@ -4,6 +4,7 @@ One small all-gather between the hosts, in a process group of its own: so it nev
 collective of the model's, whatever a rank does wrong, and no device is waited for.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,16 +16,22 @@ from gradkeeper.engine.ranks.news import News, is_lost
 from gradkeeper.engine.ranks.words import NAMES, Place, Word, word_of
 
 
+def _nothing() -> None:
+    return
+
+
 class Roll:
-    """For preemption: set `wants_stop` (a signal handler may) and look at `stopping` after a call;
-    it turns true on all ranks in the same call."""
+    """Of a save or a stop: whoever wants one says so (a signal handler may), and `saving` and
+    `stopping` turn true on all ranks in the same call."""
 
     def __init__(self, news: News, journal: Journal) -> None:
         self.rank = dist.get_rank()
         self.size = dist.get_world_size()
         self.news = news
-        self.wants_stop = False
-        self.stopping = False
+        self.wants_save = self.wants_stop = False
+        self.saving = self.stopping = False
+        self.heard: Callable[[], None] = _nothing
+        """Called when some rank has asked."""
         self.agreed = 0.0
         """The weight that all ranks' weights are relative to; 0 until agreed on, once per run."""
         self._asked = False
@@ -45,15 +52,21 @@ class Roll:
         self.must_be_whole()
         line = self._journal.site.line
         while True:
-            stop = float(self.wants_stop)
-            word = Word(place=place, window=self._window, line=line, stop=stop, **facts)
+            wants = {"stop": float(self.wants_stop), "save": float(self.wants_save)}
+            word = Word(place=place, window=self._window, line=line, **wants, **facts)
             words = self._gather(word)
-            self.stopping = self.stopping or any(one.stop for one in words)
+            self._hear_of_wants(words)
             asked = any(one.place == Place.UNIT for one in words)
             if asked:
                 self._hear_of_unit(words)
             if not asked or place == Place.UNIT:
                 return words
+
+    def _hear_of_wants(self, words: list[Word]) -> None:
+        self.stopping = self.stopping or any(one.stop for one in words)
+        self.saving = self.saving or any(one.save for one in words)
+        if self.saving or self.stopping:
+            self.heard()
 
     def _gather(self, word: Word) -> list[Word]:
         mine = torch.tensor(word.numbers(), dtype=torch.float64)

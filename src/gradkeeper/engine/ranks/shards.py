@@ -14,11 +14,14 @@ from gradkeeper.engine.ranks import fsdp_private
 
 class Shards:
     lockstep = True
+    owes = False
 
     def __init__(self, model: nn.Module, parameters: list[Tensor], *, every: bool) -> None:
         self._model = model
         self._roots = roots_of(model)
         self._every = every
+        # Under "last" they wait in unsharded parameters, as large as the whole model.
+        self.keeps_pending = every
         self.copies = copies_of(parameters)
         self.meet: Callable[[], None] = lambda: None
         """Called before each forward."""
@@ -90,6 +93,12 @@ class Shards:
         self._set(True)
         fsdp_private.reduce_pending(self._roots)
         self.unsynced = False
+
+    def state(self) -> list[bool]:
+        return []
+
+    def restore(self, state: list[bool]) -> None:
+        return
 
     def forget(self) -> None:
         fsdp_private.clear_pending(self._roots)

@@ -5,21 +5,23 @@ before anybody knows the sum of weights. At a window's end one roll call adds up
 norms and tells who failed (closing.py); then all ranks hold the same numbers and decide alike.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from gradkeeper.engine.errors import LoaderError, RankError
+from gradkeeper.engine.errors import LoaderError, RankError, WindowError
 from gradkeeper.engine.gradients import Norm
 from gradkeeper.engine.journal import Journal
 from gradkeeper.engine.ranks.again import Before
 from gradkeeper.engine.ranks.closing import Closing
 from gradkeeper.engine.ranks.even import EvenStream
 from gradkeeper.engine.ranks.nothing import backward_of_nothing
+from gradkeeper.engine.ranks.peers import RankPeers
 from gradkeeper.engine.ranks.replicas import Replicas
 from gradkeeper.engine.ranks.roll import Roll
 from gradkeeper.engine.ranks.shards import Shards
-from gradkeeper.engine.ranks.verdict import check_all_run_forward, failure, too_late
+from gradkeeper.engine.ranks.verdict import check_all_run_forward, check_all_save, failure, too_late
 from gradkeeper.engine.ranks.words import Place, State
 from gradkeeper.engine.weights import Tally, Weight, checked
 
@@ -41,7 +43,9 @@ class Together:
     ) -> None:
         self.roll = roll
         self.rank: int | None = roll.rank
+        self.size = roll.size
         self.first = roll.rank == 0
+        self.copies = isinstance(sync, Replicas)
         self.window: Window | None = None
         self._stream: EvenStream | None = None
         self._sync = sync
@@ -52,6 +56,11 @@ class Together:
         """How many micro-batches each rank is handed in this window, where that is known."""
         self._again: Before | None = None
         """Set while a micro-batch is handed out again."""
+        self._meets = False
+        """Whether ranks meet before each micro-batch, so that they can save and stop there."""
+        self._parted = False
+        """Some rank reads no more of this window."""
+        self._by_closure = False
         self._group: list[Any] = []
         self._group_again: Before | None = None
         if isinstance(sync, Shards):
@@ -79,6 +88,50 @@ class Together:
             self._group_again.restore()
             self._group_again = None
 
+    # Saving and stopping
+
+    def keeps(self, heard: Callable[[], None]) -> None:
+        self._meets = True
+        self.roll.heard = heard
+
+    def want(self, *, save: bool = False, stop: bool = False) -> None:
+        self.roll.wants_save = self.roll.wants_save or save
+        self.roll.wants_stop = self.roll.wants_stop or stop
+
+    def wanted(self, *, save: bool, stop: bool) -> tuple[bool, bool]:
+        heard = self.roll.saving
+        if heard:
+            self.roll.saving = self.roll.wants_save = False
+        return heard, self.roll.stopping
+
+    def meet(self, stream: "Stream | EvenStream | None" = None) -> None:
+        if stream is None:
+            check_all_save(self.roll.call(Place.SAVE))
+        elif self._meets and isinstance(stream, EvenStream) and stream.most is None:
+            self.roll.call(Place.EPOCH)
+
+    def may_save(self, window: "Window") -> bool:
+        return self._sync.keeps_pending or not (window.read or window.credited)
+
+    def peers(self) -> RankPeers:
+        return RankPeers(self.roll)
+
+    def state(self) -> dict[str, Any]:
+        return {"unit": self.roll.agreed, "group": self._group, "sync": self._sync.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        if state:  # not of one process alone
+            self.roll.agreed = state["unit"]
+            self._group = state["group"]
+            self._sync.restore(state["sync"])
+
+    def window_state(self) -> dict[str, Any]:
+        return {"unsynced": self._sync.unsynced, "exchanged": self._sync.exchanged}
+
+    def go_on(self, state: dict[str, Any]) -> None:
+        self._sync.unsynced = state["unsynced"]
+        self._sync.exchanged = state["exchanged"]
+
     def left(self) -> None:
         self.roll.tell("left its loop")
 
@@ -87,6 +140,7 @@ class Together:
     def open(self, window: "Window", stream: "Stream | EvenStream | None") -> None:
         assert stream is None or isinstance(stream, EvenStream), "made by even()"
         self.roll.open_window()
+        self._parted = self._by_closure = False
         self.window, self._stream = window, stream
         most = None if stream is None else stream.most
         left = None if most is None else min(window.size - window.read, most)
@@ -98,6 +152,7 @@ class Together:
         self.window = self._stream = None
 
     def by_closure(self) -> None:
+        self._by_closure = True
         self._sync.at_close()
 
     def forget(self) -> None:
@@ -107,7 +162,7 @@ class Together:
 
     def in_step(self, stream: EvenStream) -> bool:
         """Whether ranks meet before each micro-batch."""
-        return self._sync.lockstep or stream.most is None
+        return self._meets or self._sync.lockstep or stream.most is None
 
     @property
     def filled(self) -> bool:
@@ -117,10 +172,15 @@ class Together:
     def _read(self) -> int:
         return 0 if self.window is None else self.window.read
 
+    def meet_in_window(self) -> bool:
+        """Before a loader without a length is asked: after that, its place cannot be kept."""
+        return not self._meets or self.read_on(more=True)
+
     def read_on(self, *, more: bool) -> bool:
         """All ranks are here: is there another micro-batch for them?"""
         words = self.roll.call(Place.READ, more=float(more), handed=self._read)
-        if any(word.place == Place.CLOSE for word in words):
+        if any(word.place in (Place.BREAK, Place.CLOSE) for word in words):
+            self._parted = True
             return False
         check_all_run_forward(words)
         return any(word.more for word in words)
@@ -129,6 +189,12 @@ class Together:
         self._sync.hand(last=self._read + 1 == self._plan)
 
     def hand_again(self) -> None:
+        if self._by_closure:
+            raise WindowError(
+                f"the loader of rank {self.rank} has run out and those of others have not: a "
+                "closure is evaluated again and again, and cannot leave out a micro-batch that is "
+                "handed out again. Give each rank the same number of micro-batches"
+            )
         self._again = Before(self._models)
         self.hand()
 
@@ -194,10 +260,17 @@ class Together:
         try:
             self.between()
             self.roll.ask_for_unit(0.0)
+            self._break_off()
             self._sync.finish()
         except RuntimeError as error:
             self.roll.raise_if_lost(error)
             raise
+
+    def _break_off(self) -> None:
+        """Said before this rank takes turns for those it leaves out: the others read on so far."""
+        if self._meets and self._sync.owes and not (self.filled or self._parted):
+            self._parted = True
+            self.roll.call(Place.BREAK, handed=self._read)
 
     def failed(self, error: BaseException) -> str | None:
         """An exception leaves the block. The reason, where it came from another rank."""

@@ -29,6 +29,15 @@ def check_all_run_forward(words: list[Word]) -> None:
         )
 
 
+def check_all_save(words: list[Word]) -> None:
+    elsewhere = [rank for rank, word in enumerate(words) if word.place != Place.SAVE]
+    if elsewhere:
+        raise RankError(
+            f"engine.save() was called between loops, and not on rank {elsewhere[0]}: a checkpoint "
+            "is written by all ranks, so all must call it there"
+        )
+
+
 def failure(words: list[Word], news: News) -> str | None:
     """Why no rank may spend this window."""
     for rank, word in enumerate(words):

@@ -19,6 +19,10 @@ class Place(IntEnum):
     """The window's end."""
     WIDE = 6
     """A norm overflowed, and is measured again."""
+    BREAK = 7
+    """It reads no more of this window, though there would be more."""
+    SAVE = 8
+    """Where somebody called save(), outside of all loops."""
 
 
 class State(IntEnum):
@@ -58,6 +62,8 @@ class Word:
     """It holds gradients that the others have not seen."""
     stop: float = 0
     """It wants all ranks to stop."""
+    save: float = 0
+    """It wants all ranks to save."""
     line: float = 0
 
     def numbers(self) -> tuple[float, ...]:

@@ -3,10 +3,15 @@
 import os
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradkeeper.checkpoint import Checkpoint, ReadError, Store, WriteBehind
+from gradkeeper.checkpoint.peers import Peers, first_of
+from gradkeeper.checkpoint.reading import Assemble
 from gradkeeper.engine.errors import OtherRunError, SetupError
+
+if TYPE_CHECKING:
+    from gradkeeper.engine.ranks import Ranks
 
 
 class Folder:
@@ -17,34 +22,36 @@ class Folder:
         keep: int = 3,
         keep_every: int | None = None,
         overwrite: bool = False,
+        peers: Peers | None = None,
     ) -> None:
         try:
-            self.store = Store(url, keep=keep, keep_every=keep_every)
+            self.store = Store(url, keep=keep, keep_every=keep_every, peers=peers)
         except ValueError as error:
             raise SetupError(str(error)) from None
-        self.run = uuid.uuid4().hex
+        self.run: str = self.store.peers.gather(uuid.uuid4().hex)[0]
         """Who writes here; whoever goes on from a checkpoint takes over its name."""
         self._writer = WriteBehind(self.store)
         self._overwrite = overwrite
         self._claimed = False
 
-    def load(self) -> Checkpoint | None:
-        found = self.store.load()
+    def load(self, assemble: Assemble) -> Checkpoint | None:
+        found = self.store.load(assemble)
         if found is not None and "run" in found.facts:
             self.run = found.facts["run"]
             self._claimed = True
         return found
 
     def save(self, state: Any, facts: Mapping[str, Any], *, behind: bool) -> None:
-        others = [] if self._claimed else self._others()
+        others = [] if self._claimed else first_of(self.store.peers, self._others)
         facts = {"run": self.run, **facts}
         if behind and not others:
             self._writer.save(state, facts=facts)
         else:
             self._writer.save_now(state, facts=facts)
         self._claimed = True
-        for name in others:
-            self.store.remove(name)
+        if self.store.peers.rank == 0:
+            for name in others:
+                self.store.remove(name)
 
     def wait(self) -> None:
         """Until the last save is durable; raises if it failed."""
@@ -69,8 +76,13 @@ class Folder:
 
 
 def folder_of(
-    url: str | os.PathLike[str] | None, *, keep: int, keep_every: int | None, overwrite: bool
+    url: str | os.PathLike[str] | None,
+    ranks: "Ranks",
+    *,
+    keep: int,
+    keep_every: int | None,
+    overwrite: bool,
 ) -> Folder | None:
     if url is None:
         return None
-    return Folder(url, keep=keep, keep_every=keep_every, overwrite=overwrite)
+    return Folder(url, keep=keep, keep_every=keep_every, overwrite=overwrite, peers=ranks.peers())

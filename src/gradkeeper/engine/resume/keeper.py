@@ -16,6 +16,7 @@ from gradkeeper.engine.preemption import leave_process, leave_soon, listen
 from gradkeeper.engine.resume.folder import Folder
 from gradkeeper.engine.resume.itinerary import Itinerary
 from gradkeeper.engine.resume.loaders import Loaders
+from gradkeeper.engine.resume.parts import Parts
 from gradkeeper.engine.resume.returning import Returning
 from gradkeeper.engine.resume.rng import rng_state
 from gradkeeper.engine.resume.run import Run
@@ -52,8 +53,11 @@ class Keeper:
         self._rounds = 0
         """How often `save_every` steps were taken."""
         self._saved = self._place()
+        ranks = desk.ranks
+        self._parts = Parts(run, rank=ranks.rank or 0, size=ranks.size, copies=ranks.copies)
         desk.boundary = self.boundary
         if folder is not None:
+            ranks.keeps(self._hear)
             listen(self)
 
     # What the user asks
@@ -68,14 +72,16 @@ class Keeper:
         if self._returning.pending:
             return
         self._explicit = self._desk.asked = True
+        self._desk.ranks.want(save=True)
         if not self._itinerary.active and self._desk.open is None:
+            self._desk.ranks.meet()
             self.boundary()
 
     def resume(self) -> bool:
         if self._folder is None:
             raise SetupError("engine.resume() needs a place to go on from: Engine(checkpoint=…)")
         self._must_be_fresh()
-        found = self._folder.load()
+        found = self._folder.load(self._parts.assemble)
         if found is None:
             return False
         warn_of_versions(self._desk.journal.here(), found.versions)
@@ -86,6 +92,7 @@ class Keeper:
         self._must_be_fresh()
         self._run.check(state)
         self._run.restore(state)
+        self._desk.ranks.restore(state["ranks"])
         self._desk.journal.here()
         self._desk.journal.write(ev.Restore, accounts=self._accounts())
         self._returning.expect(state)
@@ -110,6 +117,7 @@ class Keeper:
             "place": self._itinerary.state(),
             "loaders": self._loaders.states(None if loop is None else loop.loader),
             "window": None if window is None else window.kept().state,
+            "ranks": self._desk.ranks.state(),
         }
 
     # What the engine tells
@@ -132,6 +140,8 @@ class Keeper:
             # was discarded, and from the save before it the run goes on with nothing lost.
             itinerary.end(whole=False, fault=self._desk.faulted)
             if not self._desk.faulted:
+                if self._explicit:
+                    self._desk.ranks.meet()
                 self._settle()
                 if self._preempted:
                     leave_soon()
@@ -158,17 +168,19 @@ class Keeper:
     def boundary(self) -> None:
         self._desk.asked = False
         self._returning.restore_rng()
-        self._settle()
-        if self._preempted:
+        if self._settle():
             leave_process()
+        # What the other ranks have not heard of yet waits for the next boundary.
+        self._desk.asked = self._explicit or self._preempted
 
     def preempt(self) -> None:
         """A signal came: at once, if nothing would be lost, else at the next boundary."""
         self._preempted = self._desk.asked = True
+        self._desk.ranks.want(stop=True)
         idle = not self._itinerary.active and self._desk.open is None
         if not idle or self._busy:
             return
-        if self._place() == self._saved:
+        if self._place() == self._saved and self._desk.ranks.rank is None:
             leave_process()
         print(
             "gradkeeper: told to end: saves at the next window and exits; a second signal ends now",
@@ -177,27 +189,42 @@ class Keeper:
 
     # Saving
 
-    def _settle(self) -> None:
-        """Saves, if somebody asked; before the program has come back, it was saved already."""
-        explicit, periodic = self._explicit, self._periodic
-        self._explicit = self._periodic = False
+    def _hear(self) -> None:
+        """Some rank, this one perhaps, asked for a save or a stop."""
+        self._desk.asked = True
+
+    def _settle(self) -> bool:
+        """Saves, if somebody asked; before the program has come back, it was saved already.
+
+        True if the process is to end now.
+        """
+        explicit, stop = self._desk.ranks.wanted(save=self._explicit, stop=self._preempted)
+        periodic, self._periodic = self._periodic, False
+        if explicit:
+            self._explicit = False
         if self._folder is None or self._returning.pending:
-            return
+            return stop
         self._busy = True
         try:
-            if explicit or periodic or (self._preempted and self._place() != self._saved):
-                self._save(behind=not explicit and not self._preempted)
-            if self._preempted:
+            if explicit or periodic or (stop and self._is_new()):
+                self._save(behind=not explicit and not stop)
+            if stop:
                 self._folder.wait()
         finally:
             self._busy = False
+        return stop
+
+    def _is_new(self) -> bool:
+        """Asked of one process: a rank that has run out of data stays where it is, others do not,
+        and all must save or none."""
+        return self._desk.ranks.rank is not None or self._place() != self._saved
 
     def _save(self, *, behind: bool) -> None:
         assert self._folder is not None
         journal = self._desk.journal
         journal.here()
         state = self.state()
-        self._folder.save(state, self._facts(state), behind=behind)
+        self._folder.save(self._parts.own(state), self._facts(state), behind=behind)
         self._saved = self._place()
         pending = self._desk.open is not None
         owners = tuple(self._run.owners)

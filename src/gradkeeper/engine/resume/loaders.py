@@ -10,6 +10,7 @@ from typing import Any
 from gradkeeper.engine.data import Feed, feed_of
 from gradkeeper.engine.data.feed import Unstated
 from gradkeeper.engine.errors import PositionError
+from gradkeeper.engine.resume.moving import Shares
 
 # A program that makes a new loader for each epoch must not keep them all.
 MOST = 8
@@ -44,8 +45,8 @@ class Loaders:
                     raise
         return states
 
-    def restore(self, states: dict[int, Any], *, but: int | None) -> None:
+    def restore(self, states: dict[int, Any], *, but: int | None, shares: Shares) -> None:
         """Those that the program has used so far: what they draw next is what was to be drawn."""
         for number, (_, feed) in self._feeds.items():
             if number in states and number != but:
-                feed.resume(states[number])
+                feed.resume(shares.of(feed, states[number]))

@@ -9,12 +9,21 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parameter import is_lazy
+
+from gradkeeper.engine.resume.sharded import placed
 
 State = dict[str, Any]
 
 
+def bare(module: nn.Module) -> nn.Module:
+    """Without DDP's wrapper, which has no state: so the same run may go on without it."""
+    return module.module if isinstance(module, DistributedDataParallel) else module
+
+
 def module_state(module: nn.Module) -> State:
+    module = bare(module)
     state = module.state_dict()
     return {
         "state": state,
@@ -25,7 +34,8 @@ def module_state(module: nn.Module) -> State:
 
 
 def restore_module(module: nn.Module, state: State) -> None:
-    module.load_state_dict(state["state"])
+    whole, module = module, bare(module)
+    module.load_state_dict(_placed(state["state"], module.state_dict()))
     with torch.no_grad():
         for name, saved in state["beside"].items():
             _restore_beside(module, name, saved)
@@ -34,10 +44,23 @@ def restore_module(module: nn.Module, state: State) -> None:
         parameter.requires_grad_(name not in frozen)
     for name, part in module.named_modules():
         part.training = name not in evaluating
+    whole.training = module.training
+
+
+def buffers_of(module: nn.Module) -> State:
+    """Replicas have the same weights, but normalise by what each of them has seen."""
+    return {name: one.detach() for name, one in bare(module).named_buffers()}
+
+
+def restore_buffers(module: nn.Module, buffers: State) -> None:
+    with torch.no_grad():
+        for name, saved in buffers.items():
+            _restore_beside(bare(module), name, saved)
 
 
 def module_shape(module: nn.Module) -> State:
     """What must be equal on resume."""
+    module = bare(module)
     state = module.state_dict()
     persistent = {name: one for name, one in module.named_buffers() if name in state}
     return {
@@ -51,6 +74,15 @@ def described(tensor: Tensor) -> str:
     if is_lazy(tensor):
         return f"{dtype}, not initialised: run a batch through lazy layers first"
     return f"{dtype}{list(tensor.shape)}"
+
+
+def _placed(saved: State, live: State) -> State:
+    """Shards where the module has shards."""
+    made = saved.copy()  # with the modules' versions, which load_state_dict reads
+    for name, like in live.items():
+        if name in saved and isinstance(like, Tensor):
+            made[name] = placed(saved[name], like)
+    return made
 
 
 def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:

@@ -9,6 +9,7 @@ from torch import Tensor
 from gradkeeper.checkpoint import UnkeepableError
 from gradkeeper.engine.owner import Owner, parameters_of
 from gradkeeper.engine.pending import Pending
+from gradkeeper.engine.resume.sharded import placed
 from gradkeeper.engine.weights import DeviceTally, Tally, Weights
 
 State = dict[str, Any]
@@ -24,6 +25,8 @@ class OpenWindow:
     pending: Pending
     gradients: list[Any]
     """By the order of the optimizer's parameters."""
+    ranks: State
+    """What the ranks had exchanged of it."""
 
     @property
     def state(self) -> State:
@@ -38,12 +41,14 @@ class OpenWindow:
             "loss": pending.loss,
             "torn": pending.torn,
             "gradients": self.gradients,
+            "ranks": self.ranks,
         }
 
     def restore_gradients(self, owner: Owner) -> None:
         for parameter, kept in zip(owner.parameters, self.gradients, strict=True):
             if kept is not None:
-                _put(parameter, _gradient(kept).to(parameter.device))
+                gradient = _gradient(placed(kept, parameter))
+                _put(parameter, gradient.to(parameter.device))
 
 
 def window_of(state: State, device: torch.device) -> OpenWindow:
@@ -56,7 +61,14 @@ def window_of(state: State, device: torch.device) -> OpenWindow:
         loss=None if loss is None else loss.to(device),
         torn=state["torn"],
     )
-    return OpenWindow(state["size"], state["read"], state["opening"], pending, state["gradients"])
+    return OpenWindow(
+        state["size"],
+        state["read"],
+        state["opening"],
+        pending,
+        state["gradients"],
+        state["ranks"],
+    )
 
 
 def kept_gradients(owner: Owner) -> list[Any]:

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from gradkeeper.engine.resume.sharded import placed
+
 State = dict[str, Any]
 
 
@@ -20,7 +22,7 @@ def optimizer_state(optimizer: Optimizer) -> State:
 
 
 def restore_optimizer(optimizer: Optimizer, state: State) -> None:
-    saved = state["state"]
+    saved = _placed(state["state"], _parameters(optimizer))
     held = [_tensors_of(group) for group in optimizer.param_groups]
     optimizer.load_state_dict(cloned(saved))
     if type(optimizer).load_state_dict is Optimizer.load_state_dict:
@@ -89,6 +91,17 @@ def _elsewhere(optimizer: Optimizer) -> dict[int, dict[str, str]]:
         if away:
             found[number] = away
     return found
+
+
+def _placed(saved: State, parameters: list[Tensor]) -> State:
+    """Moments of sharded parameters are sharded as these are."""
+    per_parameter = {
+        number: {key: placed(value, parameters[number]) for key, value in one.items()}
+        if isinstance(one, dict) and isinstance(number, int) and number < len(parameters)
+        else one
+        for number, one in saved["state"].items()
+    }
+    return saved | {"state": per_parameter}
 
 
 def _tensors_of(group: Mapping[str, Any]) -> dict[str, Tensor]:

@@ -5,7 +5,7 @@ from typing import Any
 from gradkeeper.checkpoint import UnkeepableError
 from gradkeeper.engine.errors import ResumeError
 from gradkeeper.engine.owner import Owner
-from gradkeeper.engine.resume.modules import module_shape, module_state, restore_module
+from gradkeeper.engine.resume.modules import bare, module_shape, module_state, restore_module
 from gradkeeper.engine.resume.optimizers import (
     cloned,
     optimizer_shape,
@@ -41,7 +41,7 @@ def restore_owner(owner: Owner, state: State) -> None:
 
 def owner_shape(owner: Owner) -> State:
     """What must be equal on resume."""
-    names = {id(one): name for name, one in owner.model.named_parameters()}
+    names = {id(one): name for name, one in bare(owner.model).named_parameters()}
     scheduler = owner.schedule.scheduler
     return {
         "model": module_shape(owner.model),

@@ -11,9 +11,9 @@ from typing import Any
 from gradkeeper.engine.desk import Desk
 from gradkeeper.engine.errors import ResumeError
 from gradkeeper.engine.loop import Loop
-from gradkeeper.engine.resume.differences import refuse_difference
 from gradkeeper.engine.resume.itinerary import Itinerary, Target
 from gradkeeper.engine.resume.loaders import Loaders
+from gradkeeper.engine.resume.moving import Shares
 from gradkeeper.engine.resume.open_window import window_of
 from gradkeeper.engine.resume.optimizers import cloned
 from gradkeeper.engine.resume.rng import restore_rng
@@ -103,18 +103,21 @@ class Returning:
     def _go_on(self, loop: Loop, target: Target) -> None:
         saved = target.loop
         assert saved is not None
-        refuse_difference("this loop is not that of the checkpoint", saved["shape"], loop.shape)
+        shares = self._shares(target)
+        shares.check(saved, loop.shape)
         if saved["epoch"] >= loop.epochs:
             raise ResumeError(
                 f"the checkpoint is in epoch {saved['epoch'] + 1} of this loop, which has only "
                 f"{loop.epochs} now"
             )
         self._arrive(target, loop)
+        saved, feed = shares.of_loop(
+            loop.stream.feed, saved, target.state["loaders"][saved["loader"]]
+        )
         loop.handed = saved["handed"]
+        loop.stream.restore(saved["stream"])
         loop.stream.resume_epoch(
-            Position(saved["epoch"], saved["batch"]),
-            target.state["loaders"][saved["loader"]],
-            ended=saved["ended"],
+            Position(saved["epoch"], saved["batch"]), feed, ended=saved["ended"]
         )
         window = target.state["window"]
         if window is not None:
@@ -129,5 +132,11 @@ class Returning:
         self._way.loops = 0
         if self.moved:
             self._run.restore(target.state)
-        self._loaders.restore(target.state["loaders"], but=None if loop is None else loop.loader)
+            self._desk.ranks.restore(target.state["ranks"])
+        number = None if loop is None else loop.loader
+        shares = self._shares(target)
+        self._loaders.restore(target.state["loaders"], but=number, shares=shares)
         restore_rng(target.state["rng"])
+
+    def _shares(self, target: Target) -> Shares:
+        return Shares(target.state, self._desk.ranks.size)

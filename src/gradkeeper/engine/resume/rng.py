@@ -21,7 +21,10 @@ def rng_state() -> State:
     return state
 
 
-def restore_rng(state: State) -> None:
+def restore_rng(state: State | None) -> None:
+    """None: those of a rank that there was not before."""
+    if state is None:
+        return
     random.setstate(state["python"])
     torch.set_rng_state(state["torch"])
     if "numpy" in state:

@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from gradkeeper.engine.errors import ResumeError, SetupError
-from gradkeeper.engine.owner import Owner
+from gradkeeper.engine.owner import Owner, parameters_of
 from gradkeeper.engine.resume.differences import refuse_difference
+from gradkeeper.engine.resume.modules import buffers_of, restore_buffers
 from gradkeeper.engine.resume.owners import owner_shape, owner_state, restore_owner
+from gradkeeper.engine.resume.sharded import unsharded
 from gradkeeper.engine.resume.tracked import Tracked, tracked
 
 State = dict[str, Any]
@@ -30,7 +32,7 @@ class Run:
             raise SetupError(f"{name!r} is tracked already: each name stands for one object")
         self._tracked[name] = tracked(name, thing)
         if name in self._unclaimed:
-            self._tracked[name].restore(self._unclaimed.pop(name))
+            self._restore_tracked(name, self._unclaimed.pop(name))
 
     def state(self) -> State:
         return {
@@ -53,11 +55,22 @@ class Run:
     def restore(self, state: State) -> None:
         for name, owner in self.owners.items():
             restore_owner(owner, state["owners"][name])
-        for name, one in self._tracked.items():
-            one.restore(state["tracked"][name])
+        for name, buffers in state.get("buffers", {}).items():
+            restore_buffers(self.owners[name].model, buffers)
+        for name in self._tracked:
+            self._restore_tracked(name, state["tracked"][name])
         self._unclaimed = {
             name: one for name, one in state["tracked"].items() if name not in self._tracked
         }
+
+    def buffers(self) -> State:
+        """Those of this rank, where the weights are saved by another."""
+        return {name: buffers_of(owner.model) for name, owner in self.owners.items()}
+
+    def _restore_tracked(self, name: str, state: Any) -> None:
+        first = next(iter(self.owners.values()))
+        parameter = next(iter(parameters_of(first.optimizer)), None)
+        self._tracked[name].restore(unsharded(state, getattr(parameter, "device_mesh", None)))
 
     def _shape(self) -> State:
         return {name: owner_shape(owner) for name, owner in self.owners.items()}

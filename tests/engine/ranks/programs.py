@@ -1,0 +1,140 @@
+"""A run on several ranks as a user would write it, which saves and resumes.
+
+torchrun … -m tests.engine.ranks.programs KIND FOLDER OPTIONS(JSON)
+"""
+
+import hashlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.optim import AdamW
+from torch.optim.lr_scheduler import StepLR
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
+
+from gradkeeper.engine import Engine
+from tests.engine.ranks.problems import weights_of, wrapped
+
+Options = dict[str, Any]
+
+
+class Items(Dataset[tuple[Tensor, Tensor]]):
+    def __init__(self, count: int, *, noise: float) -> None:
+        generator = torch.Generator().manual_seed(5)
+        self._x = torch.randn(count, 6, generator=generator)
+        self._y = torch.randint(0, 3, (count,), generator=generator)
+        self._noise = noise
+
+    def __len__(self) -> int:
+        return len(self._x)
+
+    def __getitem__(self, place: int) -> tuple[Tensor, Tensor]:
+        return self._x[place] + self._noise * torch.rand(6), self._y[place]
+
+
+def network(*, dropout: float, coupled: bool) -> nn.Sequential:
+    torch.manual_seed(3)
+    norm = nn.BatchNorm1d(8) if coupled else nn.LayerNorm(8)
+    return nn.Sequential(nn.Linear(6, 8), norm, nn.Dropout(dropout), nn.Linear(8, 3))
+
+
+def loader_of(options: Options) -> DataLoader[Any]:
+    count = options.get("items", 44)
+    data = Items(count, noise=options.get("noise", 0.1))
+    if options.get("sampler", "distributed") == "distributed":
+        return DataLoader(data, batch_size=2, sampler=DistributedSampler(data, seed=4))
+    # Each rank has its own share, and they are uneven.
+    rank = dist.get_rank()
+    share = list(range(rank, count, dist.get_world_size()))[: count // 2 - 6 * rank]
+    generator = torch.Generator().manual_seed(rank)
+    return DataLoader(
+        torch.utils.data.Subset(data, share), batch_size=2, shuffle=True, generator=generator
+    )
+
+
+def train(rank: int, kind: str, folder: str, options: Options) -> dict[str, Any]:
+    """Weights, and what else a run leaves behind."""
+    net = network(dropout=options.get("dropout", 0.2), coupled=options.get("coupled", False))
+    model = wrapped(kind, net)
+    torch.manual_seed(100 + rank)
+    optimizer = AdamW(model.parameters(), lr=0.01)
+    scheduler = StepLR(optimizer, 3)
+    engine = Engine(
+        model,
+        optimizer,
+        scheduler=scheduler,
+        clip_norm=1.0,
+        sync=options.get("sync"),
+        checkpoint=Path(folder),
+        save_every=options.get("save_every"),
+        keep=options.get("keep", 1000),
+        progress=False,
+    )
+    losses = engine.track("losses", [])
+    counted = engine.track("micro-steps", [])
+    resumed = engine.resume()
+    loader = loader_of(options)
+    size = options.get("size", 3)
+    for window in engine.windows(loader, size=size, epochs=options.get("epochs", 2)):
+        with window:
+            for x, y in window:
+                window.backward(cross_entropy(model(x), y), weight=len(y))
+                counted.append(rank)
+                if not options.get("save_every"):
+                    engine.save()
+                if options.get("ask_on") == rank and len(counted) == 4:
+                    engine.save()
+                maybe_die(rank, len(counted), folder, options)
+        losses.append(window.loss)
+    return {
+        "resumed": resumed,
+        "weights": weights_of(model),
+        "buffers": [one.clone() for one in model.buffers()],
+        "losses": losses,
+        "rng": torch.get_rng_state(),
+        "steps": engine.steps,
+    }
+
+
+def maybe_die(rank: int, micro_step: int, folder: str, options: Options) -> None:
+    """Once at each of the micro-steps asked for, on one rank and then on another."""
+    if micro_step not in options.get("die_at", ()) or micro_step % dist.get_world_size() != rank:
+        return
+    mark = Path(folder).with_name(f"died-{micro_step}")
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), options.get("signal", signal.SIGKILL))
+
+
+def digest_of(result: dict[str, Any]) -> str:
+    found = hashlib.sha256()
+    for one in (*result["weights"], *result["buffers"], result["rng"]):
+        found.update(one.contiguous().numpy().tobytes())
+    found.update(repr((result["losses"], result["steps"])).encode())
+    return found.hexdigest()
+
+
+def train_to_digest(rank: int, kind: str, folder: str, options: Options) -> tuple[bool, str]:
+    result = train(rank, kind, folder, options)
+    return result["resumed"], digest_of(result)
+
+
+def main() -> None:
+    kind, folder, text = sys.argv[1:]
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    _, digest = train_to_digest(rank, kind, folder, json.loads(text))
+    Path(folder).with_name(f"digest-{rank}").write_text(digest)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

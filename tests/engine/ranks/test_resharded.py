@@ -1,0 +1,69 @@
+"""A checkpoint of one number of ranks goes on with another: between windows, up to rounding."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from gradkeeper.engine import ResumeError
+from tests.engine.ranks.pool import Pool
+from tests.engine.ranks.problems import KINDS
+from tests.engine.ranks.programs import train
+from tests.engine.ranks.test_saved import cut_after
+
+# No noise: what ranks draw depends on how many there are. 48 items: no sampler pads.
+OPTIONS: dict[str, Any] = {"dropout": 0.0, "noise": 0.0, "items": 48, "save_every": 1}
+
+
+def refusal(rank: int, kind: str, folder: str, options: dict[str, Any]) -> str:
+    try:
+        train(rank, kind, folder, options)
+    except ResumeError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_ranks_go_on_as_three_and_three_as_two(
+    two_ranks: Pool, three_ranks: Pool, tmp_path: Path, kind: str
+) -> None:
+    of_two, of_three = OPTIONS | {"size": 3}, OPTIONS | {"size": 2}
+    whole = two_ranks.run(train, kind, str(tmp_path / "two"), of_two)
+    three_ranks.run(train, kind, str(tmp_path / "three"), of_three)
+
+    # In mid-epoch, at its end, and within the second.
+    for number in (1, 4, 6):
+        cut = cut_after(tmp_path / "two", number, tmp_path / f"two-{number}")
+        from_two = three_ranks.run(train, kind, str(cut), of_three)
+        cut = cut_after(tmp_path / "three", number, tmp_path / f"three-{number}")
+        from_three = two_ranks.run(train, kind, str(cut), of_two)
+
+        for result in (*from_two, *from_three):
+            assert result["resumed"]
+            assert result["steps"] == whole[0]["steps"]
+            torch.testing.assert_close(result["losses"], whole[0]["losses"], atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(result["weights"], whole[0]["weights"], atol=1e-5, rtol=1e-5)
+
+
+def test_other_windows_altogether_are_refused(
+    two_ranks: Pool, three_ranks: Pool, tmp_path: Path
+) -> None:
+    two_ranks.run(train, "ddp", str(tmp_path / "two"), OPTIONS | {"size": 3})
+
+    cut = cut_after(tmp_path / "two", 1, tmp_path / "cut")
+    told = three_ranks.run(refusal, "ddp", str(cut), OPTIONS | {"size": 3})
+
+    assert all("3 micro-batches on each of 2 ranks, and is 3 on each of 3" in one for one in told)
+
+
+def test_a_checkpoint_of_an_open_window_is_refused_with_the_remedy(
+    two_ranks: Pool, three_ranks: Pool, tmp_path: Path
+) -> None:
+    often = OPTIONS | {"save_every": None, "size": 3}
+    two_ranks.run(train, "ddp", str(tmp_path / "two"), often)
+
+    cut = cut_after(tmp_path / "two", 2, tmp_path / "cut")
+    told = three_ranks.run(refusal, "ddp", str(cut), often | {"size": 2})
+
+    assert all("go on with 2 ranks" in one for one in told), told

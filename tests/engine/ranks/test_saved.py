@@ -1,0 +1,135 @@
+"""Checkpoints of several ranks: wherever a run is cut, it goes on to the very same end."""
+
+import shutil
+import signal
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradkeeper.checkpoint import CheckpointWarning
+from gradkeeper.cli import main
+from gradkeeper.engine import preemption
+from tests.engine.ranks.pool import Pool
+from tests.engine.ranks.problems import KINDS
+from tests.engine.ranks.programs import Options, train, train_to_digest
+
+pytestmark = pytest.mark.filterwarnings("ignore:layer '1' normalises")
+
+
+def cut_after(folder: Path, number: int, target: Path) -> Path:
+    """The folder as a kill after that save would have left it."""
+    target.mkdir()
+    for name in sorted(one.name for one in folder.iterdir() if one.name.startswith("save-")):
+        if int(name.removeprefix("save-")) <= number:
+            shutil.copytree(folder / name, target / name)
+    return target
+
+
+def check_every_cut(
+    pool: Pool, kind: str, folder: Path, options: dict[str, Any], every: int
+) -> int:
+    expected = pool.run(train_to_digest, kind, str(folder / "whole"), options)
+    saves = len(list((folder / "whole").glob("save-*")))
+    for number in range(1, saves, every):
+        cut = cut_after(folder / "whole", number, folder / f"cut-{number}")
+        found = pool.run(train_to_digest, kind, str(cut), options)
+        assert [digest for _, digest in found] == [digest for _, digest in expected], number
+        assert all(resumed for resumed, _ in found)
+    return saves
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sampler", ["distributed", "uneven"])
+def test_a_run_cut_at_any_micro_step_ends_bit_for_bit_the_same(
+    two_ranks: Pool, tmp_path: Path, kind: str, sampler: str, request: pytest.FixtureRequest
+) -> None:
+    options = {"sampler": sampler, "coupled": kind == "ddp"}
+    every = 1 if request.config.getoption("--slow") else 5
+
+    saves = check_every_cut(two_ranks, kind, tmp_path, options, every)
+
+    assert saves >= 20
+
+
+def train_until_told(rank: int, kind: str, folder: str, options: Options) -> tuple[Any, int]:
+    """How it ended, and how many saves there were then."""
+    code: Any = 0
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        train(rank, kind, folder, options)
+    except SystemExit as end:
+        code = end.code
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        preemption._first = None
+    return code, len(list(Path(folder).glob("save-*")))
+
+
+@pytest.mark.parametrize(("kind", "sync"), [("ddp", "last"), ("fsdp", "every"), ("fsdp", "last")])
+def test_a_signal_to_one_rank_stops_all_at_the_same_place(
+    two_ranks: Pool, tmp_path: Path, kind: str, sync: str
+) -> None:
+    options = {"sync": sync, "save_every": 1000, "epochs": 1}
+    expected = two_ranks.run(train_to_digest, kind, str(tmp_path / "whole"), options)
+    told = options | {"die_at": [5], "signal": int(signal.SIGTERM)}
+
+    ended = two_ranks.run(train_until_told, kind, str(tmp_path / "cut"), told)
+    found = two_ranks.run(train_to_digest, kind, str(tmp_path / "cut"), options)
+
+    assert [code for code, _ in ended] == [143, 143]
+    assert [count for _, count in ended] == [1, 1]
+    assert found == [(True, digest) for _, digest in expected]
+
+
+def save_on_one(rank: int, folder: str) -> int:
+    options: Options = {"save_every": 1000, "epochs": 1, "ask_on": 1}
+    train(rank, "ddp", folder, options)
+    return len(list(Path(folder).glob("save-*")))
+
+
+def test_a_save_asked_for_on_one_rank_is_a_save_of_all(two_ranks: Pool, tmp_path: Path) -> None:
+    assert two_ranks.run(save_on_one, str(tmp_path / "run")) == [1, 1]
+
+
+def resume_warned(rank: int, folder: str, options: Options) -> tuple[list[str], str]:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        _, digest = train_to_digest(rank, "ddp", folder, options)
+    return [str(one.message) for one in seen if one.category is CheckpointWarning], digest
+
+
+def test_a_part_that_is_damaged_makes_all_ranks_go_on_from_the_one_before(
+    two_ranks: Pool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options: Options = {"epochs": 1}
+    expected = two_ranks.run(train_to_digest, "ddp", str(tmp_path / "whole"), options)
+    cut = cut_after(tmp_path / "whole", 5, tmp_path / "cut")
+    part = cut / "save-000005" / "part-00001.safetensors"
+    part.write_bytes(part.read_bytes()[:-1] + b"!")
+
+    verified = main(["checkpoint", "verify", str(cut)])
+    found = two_ranks.run(resume_warned, str(cut), options)
+
+    assert verified == 1
+    assert "part-00001.safetensors does not match" in capsys.readouterr().out
+    assert [digest for _, digest in found] == [digest for _, digest in expected]
+    assert "part-00001.safetensors does not match" in found[0][0][0]
+    assert "going on from save-000004" in found[0][0][0]
+
+
+def test_show_and_diff_tell_of_every_part(
+    two_ranks: Pool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two_ranks.run(train_to_digest, "fsdp", str(tmp_path / "run"), {"epochs": 1})
+    one, other = str(tmp_path / "run/save-000001"), str(tmp_path / "run/save-000002")
+
+    codes = [main(["checkpoint", "show", one]), main(["checkpoint", "diff", one, one])]
+    shown = capsys.readouterr().out
+    codes.append(main(["checkpoint", "diff", one, other]))
+
+    assert codes == [0, 0, 1]
+    assert "part 0, of rank 0" in shown
+    assert "part 1, of rank 1" in shown
+    assert "state[1]['window']['gradients'][0]['shard']" in capsys.readouterr().out
