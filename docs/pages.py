@@ -2,12 +2,14 @@
 
     <!-- output -->                             what the Python block above it prints
     <!-- output of: gradkeeper check train.py --> what the command prints, beside that block
+    <!-- words of: gradkeeper.testing -->       what a module says of itself
     <!-- drawing: cycle -->                     a picture of drawings.py
 
-The first two are followed by a text fence, the third by a figure. They may be indented, as the
-content of a folded answer is.
+All are followed by a text fence, the last by a figure. They may be indented, as the content of a
+folded answer is.
 """
 
+import ast
 import re
 import tempfile
 from collections.abc import Callable, Iterator
@@ -24,7 +26,8 @@ FOLDERS = ("learn", "guide")
 
 PART = re.compile(
     r"^(?P<margin> *)```(?P<fence>python|py)\n(?P<code>.*?)^(?P=margin)```$"
-    r"|^(?P<inset> *)<!-- output(?: of: gradkeeper (?P<command>.+?))? -->\n"
+    r"|^(?P<inset> *)<!-- (?:output(?: of: gradkeeper (?P<command>.+?))?|words of: (?P<module>\S+))"
+    r" -->\n"
     r"(?P=inset)```text\n(?P<printed>.*?)^(?P=inset)```$"
     r"|^<!-- drawing: (?P<drawing>\S+) -->\n<figure>\n(?P<figure>.*?)^</figure>$",
     re.M | re.S,
@@ -39,6 +42,7 @@ class Part:
     margin: str
     source: str
     command: str | None = None
+    module: str | None = None
     drawing: str | None = None
 
 
@@ -59,7 +63,8 @@ def parts(text: str) -> Iterator[Part]:
         elif found["drawing"] is not None:
             yield Part(found.span("figure"), "", source, drawing=found["drawing"])
         else:
-            yield Part(found.span("printed"), found["inset"], source, command=found["command"])
+            span, inset = found.span("printed"), found["inset"]
+            yield Part(span, inset, source, command=found["command"], module=found["module"])
 
 
 def renewed(texts: list[str], printed: Callable[[str], str]) -> list[str]:
@@ -80,8 +85,15 @@ def _renewed(text: str, outputs: dict[str, str], printed: Callable[[str], str]) 
 def _content(part: Part, outputs: dict[str, str], printed: Callable[[str], str]) -> str:
     if part.drawing is not None:
         return DRAWINGS[part.drawing]()
+    if part.module is not None:
+        return _words_of(part.module) + "\n"
     if part.command is None:
         return outputs[part.source].rstrip() + "\n"
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         Path("train.py").write_text(part.source)
         return printed(part.command)
+
+
+def _words_of(module: str) -> str:
+    file = DOCS.parent / "src" / (module.replace(".", "/") + ".py")
+    return ast.get_docstring(ast.parse(file.read_text())) or ""
