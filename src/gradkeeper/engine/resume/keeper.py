@@ -162,18 +162,19 @@ class Keeper:
         if self._preempted:
             leave_process()
 
-    def preempt(self) -> None:
-        """A signal came: at once, if nothing would be lost, else at the next boundary."""
+    def preempt(self) -> bool:
+        """A signal came: ends at once, if nothing would be lost, else at the next boundary."""
         self._preempted = self._desk.asked = True
         idle = not self._itinerary.active and self._desk.open is None
         if not idle or self._busy:
-            return
+            return False
         if self._place() == self._saved:
-            leave_process()
+            return True
         print(
             "gradkeeper: told to end: saves at the next window and exits; a second signal ends now",
             file=sys.stderr,
         )
+        return False
 
     # Saving
 
