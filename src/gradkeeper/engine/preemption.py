@@ -23,8 +23,11 @@ ENGINE = __name__.rpartition(".")[0]
 
 
 class Listener(Protocol):
-    def preempt(self) -> None:
-        """Called in the main thread, between any two instructions of it."""
+    def preempt(self) -> bool:
+        """Whether the process may end at once; otherwise the listener ends it, having saved.
+
+        Called in the main thread, between any two instructions of it.
+        """
 
 
 _listeners: "weakref.WeakSet[Any]" = weakref.WeakSet()
@@ -96,8 +99,10 @@ def _handle(number: int, frame: FrameType | None) -> None:
             os._exit(EXIT_CODE)
         return
     _first = now
-    for one in list(_listeners):
-        one.preempt()
+    # Each is told: one that has nothing to save must not end another's window.
+    done = [one.preempt() for one in list(_listeners)]
+    if all(done):
+        leave_process()
 
 
 def leave_process() -> None:

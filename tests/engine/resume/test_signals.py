@@ -89,6 +89,17 @@ def test_a_signal_to_all_processes_does_not_end_the_workers_first(
     assert "open" in str(saved(tmp_path)["window"])
 
 
+def test_an_engine_with_nothing_to_save_does_not_end_the_one_that_trains(tmp_path: Path) -> None:
+    after = "idle = Engine(net, torch.optim.SGD(net.parameters(), lr=0.1), checkpoint=folder + '2')"
+    process = start(tmp_path, after=after)
+
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+
+    assert process.returncode == 143, err
+    assert "open" in str(saved(tmp_path)["window"])
+
+
 def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     process = start(tmp_path, pause=30)
 

@@ -173,19 +173,20 @@ class Keeper:
         # What the other ranks have not heard of yet waits for the next boundary.
         self._desk.asked = self._explicit or self._preempted
 
-    def preempt(self) -> None:
-        """A signal came: at once, if nothing would be lost, else at the next boundary."""
+    def preempt(self) -> bool:
+        """A signal came: ends at once, if nothing would be lost, else at the next boundary."""
         self._preempted = self._desk.asked = True
         self._desk.ranks.want(stop=True)
         idle = not self._itinerary.active and self._desk.open is None
         if not idle or self._busy:
-            return
+            return False
         if self._place() == self._saved and self._desk.ranks.rank is None:
-            leave_process()
+            return True
         print(
             "gradkeeper: told to end: saves at the next window and exits; a second signal ends now",
             file=sys.stderr,
         )
+        return False
 
     # Saving
 
