@@ -1,16 +1,18 @@
-"""What several ranks cost: the roll call at each window's end, and the memory of both `sync`s.
+"""What several ranks cost: the roll call at each window's end, the memory of both `sync`s, a save.
 
 Usage: scripts/bench ranks [--rounds 300] [--processes 1 2 4]
 
 Processes of one machine over loopback. The best of many calls is told beside the median: with
 more processes than cores, the rest is waiting for a core, not for the network. A window is one
-micro-batch of a small MLP under DDP; the engine's loop beside the same loop written by hand.
+micro-batch of a small MLP under DDP; the engine's loop beside the same loop written by hand. A
+save is one of 100 MB of weights, durable on return, to a disk that all processes share.
 """
 
 import argparse
 import os
 import socket
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
 
@@ -31,6 +33,7 @@ from gradkeeper.engine.ranks.shards import roots_of
 from gradkeeper.engine.ranks.words import Place
 
 WIDTH = 256
+HEAVY = 2048
 
 
 def model_of() -> nn.Sequential:
@@ -87,7 +90,17 @@ def pending_bytes(sync: str) -> int:
     return held
 
 
-def rank(number: int, size: int, rounds: int, port: int) -> None:
+def saving(kind: str, folder: str, saves: int = 5) -> tuple[float, float]:
+    model: nn.Module = nn.Sequential(*(nn.Linear(HEAVY, HEAVY, bias=False) for _ in range(6)))
+    if kind == "FSDP2":
+        fully_shard(model)
+    elif dist.get_world_size() > 1:
+        model = DistributedDataParallel(model)
+    engine = Engine(model, SGD(model.parameters(), lr=0.01), checkpoint=f"{folder}/{kind}")
+    return timed(engine.save, saves)
+
+
+def rank(number: int, size: int, rounds: int, port: int, folder: str) -> None:
     torch.set_num_threads(1)
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("gloo", rank=number, world_size=size)
@@ -101,6 +114,8 @@ def rank(number: int, size: int, rounds: int, port: int) -> None:
         rows["roll call"] = timed(lambda: roll.call(Place.WIDE), rounds)
         kept = {sync: pending_bytes(sync) / 1024 for sync in ("every", "last")}
         memory = ", ".join(f'sync="{sync}" {size:.0f} KiB' for sync, size in kept.items())
+    for kind in ("DDP", "FSDP2"):
+        rows[f"save, {kind}"] = saving(kind, f"{folder}/{size}")
     if number == 0:
         for name, (best, middle) in rows.items():
             print(f"| {size} | {name} | {best:.0f} | {middle:.0f} |", flush=True)
@@ -119,7 +134,8 @@ def main() -> None:
         with socket.socket() as one:
             one.bind(("127.0.0.1", 0))
             port = one.getsockname()[1]
-        mp.spawn(rank, (size, options.rounds, port), size)  # type: ignore[attr-defined,no-untyped-call]
+        with tempfile.TemporaryDirectory() as folder:
+            mp.spawn(rank, (size, options.rounds, port, folder), size)  # type: ignore[attr-defined,no-untyped-call]
 
 
 if __name__ == "__main__":

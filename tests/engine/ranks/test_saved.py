@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch.nn.functional import cross_entropy
 
 from gradkeeper.checkpoint import CheckpointWarning
 from gradkeeper.cli import main
-from gradkeeper.engine import preemption
+from gradkeeper.engine import Engine, preemption
+from gradkeeper.engine.ranks import Sync
+from tests.engine.problems import plain_sgd
 from tests.engine.ranks.pool import Pool
-from tests.engine.ranks.problems import KINDS
+from tests.engine.ranks.problems import KINDS, wrapped
 from tests.engine.ranks.programs import Options, train, train_to_digest
 
 pytestmark = pytest.mark.filterwarnings("ignore:layer '1' normalises")
@@ -133,3 +137,39 @@ def test_show_and_diff_tell_of_every_part(
     assert "part 0, of rank 0" in shown
     assert "part 1, of rank 1" in shown
     assert "state[1]['window']['gradients'][0]['shard']" in capsys.readouterr().out
+
+
+def break_early(rank: int, folder: str, sync: Sync, fails: bool) -> list[tuple[bool, float | None]]:
+    model = wrapped("ddp")
+    data = [(torch.randn(2, 6), torch.tensor([0, 1])) for _ in range(6)]
+    engine = Engine(
+        model, plain_sgd(model.parameters()), sync=sync, checkpoint=folder, progress=False
+    )
+    told = []
+    for window in engine.windows(data, size=3):
+        try:
+            with window:
+                for number, (x, y) in enumerate(window):
+                    window.backward(cross_entropy(model(x), y))
+                    if rank == 1 and number == 0:
+                        if fails:
+                            raise ValueError("a bad batch")
+                        break
+        except ValueError:
+            pass
+        told.append((window.stepped, window.loss))
+        if len(told) == 2:
+            break
+    return told
+
+
+@pytest.mark.parametrize(("sync", "fails"), [("last", False), ("last", True), ("every", False)])
+def test_a_rank_that_breaks_off_its_window_is_not_waited_for(
+    two_ranks: Pool, tmp_path: Path, sync: str, fails: bool
+) -> None:
+    one, other = two_ranks.run(break_early, str(tmp_path / "run"), sync, fails)
+
+    if not fails:
+        assert one == other
+    assert [stepped for stepped, _ in one] == [not fails] * 2
+    assert [stepped for stepped, _ in other] == [not fails] * 2

@@ -6,6 +6,7 @@ replicas   DDP: who exchanges when         shards    FSDP2: the same
 even       uneven data, read in step       again     a batch handed out again leaves no trace
 exchange   gradients averaged at close     verdict   what follows from a rank's failure
 news       a note for those who wait       setup     which of it applies
+peers      those who write a checkpoint together
 """
 
 from typing import TYPE_CHECKING, TypeAlias

@@ -7,4 +7,6 @@ modules     one model's state         loaders      the loaders' positions
 optimizers  one optimizer's           rng          the global random generators
 tracked     what the user names       differences  why a checkpoint does not fit
 folder      where checkpoints are
+parts       what each rank saves      sharded      tensors that ranks hold in shards
+moving      onto more or fewer ranks
 """
