@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 import torch
+from torch.distributed.run import get_args_parser
 
 from gradkeeper.cli import build_parser
 
@@ -71,14 +72,18 @@ def test_an_output_that_is_out_of_date_is_noticed() -> None:
 
 def shell_lines() -> list[list[str]]:
     blocks = re.findall(r"^```sh\n(.*?)^```$", README, re.M | re.S)
-    return [line.split("#")[0].split() for block in blocks for line in block.splitlines()]
+    lines = [line.split("#")[0].split() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line]
 
 
 @pytest.mark.parametrize("words", shell_lines(), ids=" ".join)
 def test_a_shell_line_names_what_is_there(words: list[str]) -> None:
-    program, *rest = words
+    program, *rest = [word for word in words if not word.startswith("TORCH_")]
     if program == "torchrun":
-        program, *rest = rest[rest.index("-m") + 1 :]
+        launched = get_args_parser().parse_args(rest)
+        if not launched.module:
+            return
+        program, rest = launched.training_script, launched.training_script_args
     if program == "gradkeeper":
         build_parser(rest).parse_args(rest)  # ends the test where it does not understand
         return

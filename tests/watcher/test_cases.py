@@ -103,7 +103,7 @@ def _run(script: Path, folder: Path, *, ends: bool) -> list[Finding]:
     own = (f"{script.parent}{os.sep}",)
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         watch = Watch(on_finding="record", own=own)
-        with contextlib.suppress(*((TypeError, AttributeError) if ends else ())), watch:
+        with contextlib.suppress(*((Exception,) if ends else ())), watch:
             runpy.run_path(str(script), run_name="__main__")
     return watch.findings
 

@@ -80,7 +80,7 @@ def train(odd: dict[int, str], *, loader: bool) -> list[torch.Tensor]:
                     p.grad.data.zero_()
         elif what not in ("no zero", "late zero"):
             opt.zero_grad()
-        if what == "a new group":
+        if what == "a new group" and len(opt.param_groups) == 1:
             opt.add_param_group({"params": list(spare.parameters())})
         if what == "a new optimizer":
             opt = torch.optim.SGD(model.parameters(), lr=0.01)
