@@ -4,12 +4,15 @@ import argparse
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from gradkeeper.cli.errors import CliError
-from gradkeeper.model import Event, Finding, Severity
+from gradkeeper.model import Finding, Severity
 from gradkeeper.report import FORMATS, text
 from gradkeeper.report.paint import CHOICES, paint_for
+
+if TYPE_CHECKING:
+    from gradkeeper.model import Event
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +66,7 @@ def write_file(path: Path, content: str) -> None:
 
 
 def write_statement(
-    tape: Iterable[Event], findings: Iterable[Finding], args: argparse.Namespace, *, title: str
+    tape: "Iterable[Event]", findings: Iterable[Finding], args: argparse.Namespace, *, title: str
 ) -> None:
     from gradkeeper.report.statement import statement
     from gradkeeper.rules import ALL

@@ -4,17 +4,23 @@ events    what can happen           credit    what one backward produced, and it
 account   a cohort of gradients     optimizer who spends, and scalers beside them
 window    what one step spends      entry     one event with the books before and after
 ledger    posts events to books     tape      events as JSON lines
-rule      looks at entries          finding   what a rule says         audit  the way through
+rule      looks at entries          finding   what a rule says         auditing  the way through
+
+A part is imported when it is first asked for: a file that trains nothing needs few of them.
 """
 
-from gradkeeper.model.audit import Auditor, audit
-from gradkeeper.model.entry import Entry
-from gradkeeper.model.events import Event
-from gradkeeper.model.finding import Because, Finding, Findings, Severity
-from gradkeeper.model.ledger import Ledger
-from gradkeeper.model.rule import Rule
-from gradkeeper.model.site import Site
-from gradkeeper.model.tape import Tape, TapeError
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gradkeeper.model.auditing import Auditor, audit
+    from gradkeeper.model.entry import Entry
+    from gradkeeper.model.events import Event
+    from gradkeeper.model.finding import Because, Finding, Findings, Severity
+    from gradkeeper.model.ledger import Ledger
+    from gradkeeper.model.rule import Rule
+    from gradkeeper.model.site import Site
+    from gradkeeper.model.tape import Tape, TapeError
 
 __all__ = [
     "Auditor",
@@ -31,3 +37,27 @@ __all__ = [
     "TapeError",
     "audit",
 ]
+
+_HOMES = {
+    "Auditor": "auditing",
+    "Because": "finding",
+    "Entry": "entry",
+    "Event": "events",
+    "Finding": "finding",
+    "Findings": "finding",
+    "Ledger": "ledger",
+    "Rule": "rule",
+    "Severity": "finding",
+    "Site": "site",
+    "Tape": "tape",
+    "TapeError": "tape",
+    "audit": "auditing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"gradkeeper.model has no {name!r}")
+    found = globals()[name] = getattr(import_module(f"gradkeeper.model.{home}"), name)
+    return found
