@@ -1,6 +1,6 @@
 """Gradients that are zeroed, spent and saved by a detour: contexts, hooks, groups, f-strings."""
 
-from tests.lint.linting import HEAD, loop, possible, told
+from tests.lint.linting import HEAD, findings, loop, possible, told
 
 
 def test_the_body_of_a_with_runs_where_its_context_manager_yields() -> None:
@@ -119,3 +119,26 @@ def test_draws_of_an_inner_loop_are_batches_and_time_steps_are_not() -> None:
 
     assert told(loop(draws, over="for i in range(9):")) == ["GK201"]
     assert told(loop(steps, over="for i in range(9):")) == []
+
+
+def test_of_a_pair_that_is_assigned_at_once_each_is_known_by_its_own_name() -> None:
+    code = """
+    import torch
+    from torch import nn
+
+    G, D = nn.Linear(2, 4), nn.Linear(4, 1)
+    og, od = torch.optim.Adam(G.parameters()), torch.optim.Adam(D.parameters())
+    for step in range(12):
+        fake = G(torch.randn(8, 2))
+        D(fake.detach()).mean().backward()
+        od.step()
+        od.zero_grad()
+        og.zero_grad()
+        D(fake).mean().neg().backward()
+        og.step()
+    """
+
+    (finding,) = [one for one in findings(code) if one.rule == "GK104"]
+
+    assert "`og`" in finding.message
+    assert finding.remedy.startswith("od.zero_grad()")

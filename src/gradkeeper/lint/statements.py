@@ -156,17 +156,27 @@ def _expression(r: Rehearsal, node: ast.Expr) -> Signal:
 
 
 def _assign(r: Rehearsal, node: ast.Assign) -> Signal:
-    target = node.targets[0]
-    r.hint = ""
-    if isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)):
-        r.hint = expressions.text(r, target)
-    value = expressions.evaluate(r, node.value)
-    if r.hint and isinstance(value, Opaque) and isinstance(node.value, ast.Call):
-        value = _named(value, r.hint)
-    r.hint = ""
+    value = _for_target(r, node.targets[0], node.value)
     for target in node.targets:
         assign(r, target, value, node)
     return None
+
+
+def _for_target(r: Rehearsal, target: ast.AST, source: ast.expr) -> Value:
+    """The value, which is known by the name it is given: of a pair, each by its own."""
+    if isinstance(target, ast.Tuple) and isinstance(source, ast.Tuple):
+        starred = any(isinstance(one, ast.Starred) for one in (*target.elts, *source.elts))
+        if len(target.elts) == len(source.elts) and not starred:
+            pairs = zip(target.elts, source.elts, strict=True)
+            return tuple(_for_target(r, one, part) for one, part in pairs)
+    r.hint = ""
+    if isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)):
+        r.hint = expressions.text(r, target)
+    value = expressions.evaluate(r, source)
+    if r.hint and isinstance(value, Opaque) and isinstance(source, ast.Call):
+        value = _named(value, r.hint)
+    r.hint = ""
+    return value
 
 
 def _annotated(r: Rehearsal, node: ast.AnnAssign) -> Signal:
