@@ -2,8 +2,8 @@
 
     python bench/lint.py [FOLDER ...]
 
-Without folders it takes the installed torch, which is large and trains in places. Each figure is
-the best of three runs, since other work on the machine can only make them worse.
+A row for each folder; without any, for the installed torch, which is large and trains in places.
+Each figure is the best of three runs, since other work on the machine can only make them worse.
 """
 
 import subprocess
@@ -45,8 +45,9 @@ def training_files(folders: list[str]) -> list[tuple[str, bytes]]:
     return found
 
 
-def on_files_that_train(folders: list[str]) -> None:
-    files = training_files(folders)
+def on_files_that_train(folder: str) -> tuple[int, int, float]:
+    """How many, their lines, and lines in a second of processor time."""
+    files = training_files([folder])
     lines = sum(raw.count(b"\n") for _, raw in files)
     collect_rarely()
     seconds = []
@@ -55,15 +56,14 @@ def on_files_that_train(folders: list[str]) -> None:
         for path, raw in files:
             check_source(raw, path, ALL, fixes=False)
         seconds.append(time.process_time() - start)
-    rate = lines / min(seconds)
-    print(f"files that train: {len(files)}, {lines:,} lines, {rate:,.0f} lines a CPU second")
+    return len(files), lines, lines / min(seconds)
 
 
-def on_a_tree(folders: list[str]) -> None:
-    ours = best(run(sys.executable, "-m", "gradkeeper", "check", "--exit-zero", *folders))
+def on_a_tree(folder: str) -> tuple[float, float]:
+    """Seconds of ours and of ruff's."""
     ruff = (sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "-q")
-    theirs = best(run(*ruff, *folders))
-    print(f"whole tree: gradkeeper {ours:.2f} s, ruff check {theirs:.2f} s")
+    ours = best(run(sys.executable, "-m", "gradkeeper", "check", "--exit-zero", folder))
+    return ours, best(run(*ruff, folder))
 
 
 def on_one_line() -> None:
@@ -78,8 +78,14 @@ def on_one_line() -> None:
 def main() -> None:
     folders = sys.argv[1:] or [str(Path(sysconfig.get_path("purelib"), "torch"))]
     on_one_line()
-    on_files_that_train(folders)
-    on_a_tree(folders)
+    print("| tree | gradkeeper check | ruff check | files that train | lines a CPU second |")
+    print("|---|---|---|---|---|", flush=True)
+    for folder in folders:
+        ours, ruff = on_a_tree(folder)
+        files, lines, rate = on_files_that_train(folder)
+        name = Path(folder).name
+        train = f"{files}, {lines:,} lines"
+        print(f"| {name} | {ours:.2f} s | {ruff:.2f} s | {train} | {rate:,.0f} |", flush=True)
 
 
 if __name__ == "__main__":

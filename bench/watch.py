@@ -1,7 +1,8 @@
 """What watching costs: three trainings, plain, plain again (A/A), watched, under detect_anomaly.
 
-Rounds are interleaved, so that a machine that slows down slows all of them; each ratio is the
-median over rounds of a round's processor time against the plain one beside it.
+Rounds are interleaved, in turning order, so that a machine that slows down slows all of them; each
+ratio is the median over rounds of a round's processor time against the plain one beside it. Before
+that, the memory of one watch that goes on and on.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import resource
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import nn
@@ -70,23 +72,33 @@ WORK: dict[str, tuple[Callable[[], Train], int]] = {
 }
 
 
+WAYS: dict[str, Callable[[], AbstractContextManager[object]]] = {
+    "plain": nullcontext,
+    "plain again": nullcontext,
+    "watched": lambda: Watch(on_finding="record"),
+    "detect_anomaly": lambda: torch.autograd.set_detect_anomaly(True, check_nan=True),
+}
+
+
 def compare(name: str, rounds: int) -> None:
     make, steps = WORK[name]
     train = make()
-    ratios: dict[str, list[float]] = {"plain again": [], "watched": [], "detect_anomaly": []}
-    per_step = []
-    for _ in range(rounds):
-        plain = train(steps)
-        per_step.append(plain / steps)
-        ratios["plain again"].append(train(steps) / plain)
-        with Watch(on_finding="record"):
-            ratios["watched"].append(train(steps) / plain)
-        with torch.autograd.set_detect_anomaly(True, check_nan=True):
-            ratios["detect_anomaly"].append(train(max(2, steps // 4)) * 4 / plain)
-    told = ", ".join(f"{what} {statistics.median(found):.3f}" for what, found in ratios.items())
-    print(
-        f"{name}: {statistics.median(per_step) * 1e3:.2f} ms a step; {told}; limit {LIMITS[name]}"
-    )
+    train(steps)
+    ratios: dict[str, list[float]] = {way: [] for way in WAYS}
+    plain = []
+    names = list(WAYS)
+    for turn in range(rounds):
+        first = turn % len(names)
+        spent = {}
+        for way in names[first:] + names[:first]:
+            with WAYS[way]():
+                spent[way] = train(steps) / steps
+        plain.append(spent["plain"])
+        for way, seconds in spent.items():
+            ratios[way].append(seconds / spent["plain"])
+    told = [f"{statistics.median(found):.3f}" for way, found in ratios.items() if way != "plain"]
+    each = f"{statistics.median(plain) * 1e3:.2f} ms"
+    print("|", " | ".join([name, each, *told, str(LIMITS[name])]), "|", flush=True)
 
 
 def memory(steps: int) -> None:
@@ -104,13 +116,13 @@ def memory(steps: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--memory", type=int, default=0, metavar="STEPS")
+    parser.add_argument("--rounds", type=int, default=16)
+    parser.add_argument("--memory", type=int, default=20_000, metavar="STEPS")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    if args.memory:
-        memory(args.memory)
-        return
+    memory(args.memory)  # first: what it reads is the highest so far
+    print("\n| training | a step | plain again | watched | detect_anomaly | watched, at most |")
+    print("|---|---|---|---|---|---|")
     for name in WORK:
         compare(name, args.rounds)
 
