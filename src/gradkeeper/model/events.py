@@ -160,13 +160,16 @@ class Clip(Event):
 class Step(Event):
     """An optimizer stepped, by itself or through `scaler`; `taken` is False if the scaler refused.
 
-    `finite` is False when what was spent is known to hold NaN or inf.
+    `finite` is False when what was spent is known to hold NaN or inf. `loss` and `norm` are those
+    of the window, the norm before clipping, where whoever stepped knew them anyway.
     """
 
     optimizer: str
     taken: bool = True
     scaler: str | None = None
     finite: bool | None = None
+    loss: float | None = None
+    norm: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

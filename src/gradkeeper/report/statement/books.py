@@ -4,6 +4,7 @@ What the watcher did not write down because it only repeated stays a repetition 
 of training makes a small page. The rules come from the caller: this layer knows none.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -71,6 +72,8 @@ class _Reader:
         self._stepped: dict[int | None, list[Story]] = {}
         """By rank: every window that was spent, for repetitions."""
         self._places: dict[int | None, int] = {}
+        self._taken: Counter[int] = Counter()
+        """By lane."""
         self._last: Story | None = None
         self._sources: dict[int | None, str] = {}
         self._new_epochs: dict[int | None, set[str]] = {}
@@ -78,8 +81,7 @@ class _Reader:
 
     def take(self, event: Event) -> None:
         if isinstance(event, ev.Measure):
-            lane = self._lane(event.optimizer, event.rank)
-            self._statement.measures.setdefault(lane, []).append(event)
+            self._measure(event)
             return
         if isinstance(event, ev.Again):
             self._repeat(event)
@@ -140,6 +142,7 @@ class _Reader:
         if _spends(event):
             story.ended = SPENT if getattr(event, "taken", True) else SKIPPED
             story.place = self._places[event.rank]
+            self._count_step(event, story)
             self._statement.passages.append(story)
             self._stepped.setdefault(event.rank, []).append(story)
         self._last = story
@@ -178,7 +181,30 @@ class _Reader:
     def _lane(self, optimizer: str, rank: int | None) -> int:
         return self._lanes.setdefault(Lane(optimizer, rank), len(self._lanes))
 
-    # Data, repetitions, findings
+    # Data, measurements, repetitions, findings
+
+    def _measure(self, event: ev.Measure) -> None:
+        lane = self._lane(event.optimizer, event.rank)
+        self._statement.measures.setdefault(lane, []).append(event)
+
+    def _count_step(self, event: Event, story: Story) -> None:
+        """Counts a step that was taken; if it says what it spent, that is a measurement."""
+        if story.ended != SPENT:
+            return
+        self._taken[story.lane] += 1
+        match event:
+            case ev.Step(loss=None, norm=None):
+                return
+            case ev.Step(optimizer=owner, loss=loss, norm=norm):
+                measure = ev.Measure(
+                    site=event.site,
+                    rank=event.rank,
+                    optimizer=owner,
+                    step=self._taken[story.lane],
+                    loss=loss,
+                    unclipped=norm,
+                )
+                self._measure(measure)
 
     def _follow_data(self, event: Event) -> None:
         match event:
@@ -204,6 +230,8 @@ class _Reader:
         round_ = [story for story in stepped[-event.length :] if story.place > since]
         if not round_:
             return
+        for story in round_:
+            self._taken[story.lane] += event.times * (story.ended == SPENT)
         # Told before the last round, not after it: that one may still lack what closes it, which
         # comes with the next events. The round before is whole, and all rounds were alike.
         before = stepped[-2 * len(round_) : -len(round_)]
