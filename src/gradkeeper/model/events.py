@@ -239,9 +239,13 @@ class Exhaust(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digest(Event):
-    """What each rank did in one window, in the order of ranks."""
+    """What each rank did in one window, in the order of ranks.
+
+    `exchange` counts the exchanges of gradients up to it, where it is told only afterwards.
+    """
 
     ranks: Names
+    exchange: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

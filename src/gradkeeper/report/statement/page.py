@@ -12,8 +12,8 @@ from gradkeeper.model import Finding, Severity, Site
 from gradkeeper.report.source import line_of, shown_path
 from gradkeeper.report.statement import findings as cards
 from gradkeeper.report.statement import measures
-from gradkeeper.report.statement.books import Repeat, Statement
 from gradkeeper.report.statement.story import OPEN, SKIPPED, SPENT, Shape, Story
+from gradkeeper.report.statement.whole import Repeat, Statement
 
 SCRIPTS = ("data.js", "view.js", "svg.js", "timeline.js", "curves.js", "table.js", "main.js")
 Run = tuple[list[int], int]
@@ -68,17 +68,18 @@ def _numbers(stories: list[Story]) -> list[int]:
 
 
 def _count(statement: Statement, runs: list[Run], what: Callable[[Shape], int]) -> int:
-    """A sum over all windows of something that their shape tells."""
-    each = [what(shape) for shape in statement.shapes]
+    """A sum over all windows, of all ranks, of something that their shape tells."""
+    ranks = [max(1, len(lane.ranks)) for lane in statement.lanes]
+    each = [what(shape) * ranks[shape.lane] for shape in statement.shapes]
     return sum(times * sum(each[shape] for shape in shapes) for shapes, times in runs)
 
 
 def _lead(statement: Statement, runs: list[Run]) -> str:
     steps = _count(statement, runs, lambda shape: shape.ended != OPEN)
     owners = len({lane.optimizer for lane in statement.lanes})
-    ranks = {lane.rank for lane in statement.lanes}
+    ranks = {rank for lane in statement.lanes for rank in lane.ranks}
     where = f" on {len(ranks)} ranks" if len(ranks) > 1 else ""
-    if len(ranks) == 1 and None not in ranks:
+    if len(ranks) == 1:
         where = f", as rank {ranks.pop()} kept its books (findings are of all ranks)"
     if not statement.backwards and not steps:
         return "No backward call and no step was seen."
@@ -109,7 +110,7 @@ def _data(statement: Statement, runs: list[Run]) -> dict[str, Any]:
     sites: dict[Site, int] = {}
     shapes = [_shape(shape, sites) for shape in statement.shapes]
     return {
-        "lanes": [{"name": lane.optimizer, "rank": lane.rank} for lane in statement.lanes],
+        "lanes": [{"name": lane.optimizer, "where": lane.where} for lane in statement.lanes],
         "shapes": shapes,
         "sites": [_site(site) for site in sites],
         "runs": runs,
