@@ -43,7 +43,7 @@ def test_a_step_that_says_what_it_spent_is_measured_by_that() -> None:
 
     found = {curve["name"]: (curve["x"], curve["y"]) for curve in measures.curves(told(tape))}
 
-    assert found == {"loss": ([0, 1], [4.0, 2.0]), "norm before clipping": ([0, 1], [2.0, 1.0])}
+    assert found == {"loss": ([0, 1], [4.0, 2.0]), "unclipped norm": ([0, 1], [2.0, 1.0])}
 
 
 def test_what_is_not_finite_is_told_in_words_since_json_cannot() -> None:

@@ -17,7 +17,8 @@ from gradkeeper.report.statement.whole import Lane, Repeat, Statement
 
 NOBODY = "no optimizer"
 AFTERWARDS = (ev.Zero, ev.Tick, ev.Update, ev.Save)
-"""What comes after a step, before the next backward, still belongs to its window."""
+"""What comes after a step, before the next backward, still belongs to its window; so does a clip
+that comes too late for it."""
 
 Pins = dict[tuple[str, str, int], int]
 """Rule, file and line of a finding, to its place in the report."""
@@ -116,7 +117,8 @@ class _Reader:
         if line is None:
             return None
         waiting, left = self._balance(owner, mine, event.rank)
-        story = self._story(self._lane(owner, event.rank), event)
+        afterwards = isinstance(event, AFTERWARDS) or (isinstance(event, ev.Clip) and not waiting)
+        story = self._story(self._lane(owner, event.rank), afterwards=afterwards)
         story.add(line._replace(waiting=waiting, left=left))
         if isinstance(event, ev.Backward):
             story.batches.add(entry.batch)
@@ -132,10 +134,10 @@ class _Reader:
         self._last = story
         return story
 
-    def _story(self, lane: int, event: Event) -> Story:
+    def _story(self, lane: int, *, afterwards: bool) -> Story:
         """The window an event belongs to: a new one, if the last was spent."""
         now = self._now.get(lane)
-        if now is None or (now.ended != OPEN and not isinstance(event, AFTERWARDS)):
+        if now is None or (now.ended != OPEN and not afterwards):
             if lane in self._ended:
                 self._settle(self._ended[lane])
             if now is not None:
@@ -234,8 +236,14 @@ class _Reader:
             if isinstance(event, ev.Digest) and event.exchange is not None:
                 self._parting.told(event, place)
                 continue
-            for story in _at(told, finding.site) or ([self._last] if self._last else []):
+            for story in _at(told, finding.site) or self._latest(finding.site):
                 story.pins.add(place)
+
+    def _latest(self, site: Site) -> list[Story]:
+        """The window that a finding without one belongs to: the last with its line, or the last."""
+        open_ = [*self._ended.values(), *self._now.values()]
+        there = [story for story in open_ if any(line.site == site for line in story.lines)]
+        return there[-1:] or ([self._last] if self._last else [])
 
 
 def _at(stories: list[Story], site: Site) -> list[Story]:

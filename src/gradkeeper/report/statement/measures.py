@@ -11,7 +11,7 @@ from gradkeeper.report.statement.story import SPENT
 from gradkeeper.report.statement.whole import Statement, unfolded
 
 MOST_POINTS = 20_000
-CURVES = {"loss": "loss", "norm": "gradient norm", "unclipped": "norm before clipping"}
+CURVES = {"loss": "loss", "norm": "gradient norm", "unclipped": "unclipped norm"}
 SPARK = (96, 20, 64)
 """Width, height and points of a layer's small curve."""
 

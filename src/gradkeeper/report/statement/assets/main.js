@@ -81,7 +81,7 @@ function syncButtons() {
 
 function laneButtons() {
   if (data.lanes.length < 2) return;
-  document.getElementById("lanes").append(...data.lanes.map((_, lane) => make("button", {
+  document.getElementById("lanes").append("Lanes ", ...data.lanes.map((_, lane) => make("button", {
     type: "button", "data-lane": lane, "aria-pressed": "true", onclick: () => {
       if (!view.hidden.delete(lane)) view.hidden.add(lane);
       view.page = 0;
@@ -148,6 +148,7 @@ window.addEventListener("resize", () => {
   settled = requestAnimationFrame(draw);
 });
 
+document.getElementById("only").hidden = !data.findings.length;
 laneButtons();
 nameTheme();
 if (total) draw();
