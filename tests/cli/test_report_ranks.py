@@ -84,4 +84,3 @@ def test_where_one_rank_parts_its_window_is_marked_and_its_number_told(tmp_path:
     assert [one["rule"] for one in data["findings"]] == ["GK503"]
     assert '<span class="aside">rank 1</span>' in page
     assert [place for place, one in enumerate(windows(data, 1), 1) if one["pins"]] == [40]
-    assert not any(one["pins"] for one in windows(data, 0))

@@ -67,7 +67,7 @@ def test_what_ranks_share_is_measured_on_the_first_of_them() -> None:
     assert (curve["where"], curve["x"]) == ("rank 0", [0, 1, 2])
 
 
-def test_where_ranks_part_is_the_window_of_the_odd_one() -> None:
+def test_where_ranks_part_the_windows_of_all_are_marked() -> None:
     usual = synced([adopted(), *(window() * 5)])
     third: list[Event] = [
         *synced(window()[:-1]),
@@ -81,7 +81,7 @@ def test_where_ranks_part_is_the_window_of_the_odd_one() -> None:
 
     pinned = [(shape.lane, len(shape.pins)) for shape in unfolded(statement)]
     assert [one.rule for one in statement.findings] == ["GK503"]
-    assert pinned == [(0, 0), (1, 0), (0, 0), (1, 0), (0, 0), (1, 1), (0, 0), (1, 0), (0, 0)]
+    assert pinned == [(0, 0), (1, 0), (0, 0), (1, 0), (0, 1), (1, 1), (0, 0), (1, 0), (0, 0)]
 
 
 def test_a_window_that_parts_leaves_its_repetitions_alone() -> None:

@@ -1,4 +1,4 @@
-"""Where ranks part: the window of the rank that did otherwise.
+"""Where ranks part: the windows in which they did not do the same.
 
 That is known only after the run, when all ranks are compared. The exchanges of gradients are the
 clock: the n-th of one rank is the n-th of all.
@@ -18,7 +18,8 @@ class Parting:
         """Of each exchange, among the events of its rank."""
         self._stories: dict[tuple[int | None, int], Story] = {}
         """The window of each exchange, if it was written down."""
-        self._pins: list[tuple[tuple[int | None, int], int]] = []
+        self._pins: list[tuple[int, int]] = []
+        """An exchange, and the finding that the ranks part there."""
 
     def exchanged(self, event: ev.Backward, place: int, story: Story | None) -> None:
         count = self._exchanges[event.rank] = self._exchanges.get(event.rank, 0) + 1
@@ -32,7 +33,7 @@ class Parting:
         self._exchanges[event.rank] = self._exchanges.get(event.rank, 0) + each * event.times
 
     def told(self, event: ev.Digest, finding: int) -> None:
-        self._pins.append(((event.rank, event.exchange or 0), finding))
+        self._pins.append((event.exchange or 0, finding))
 
     def pin(self, books: ByRank, shapes: dict[Shape, int]) -> None:
         """In copies of the windows: repetitions may point to the same ones, and did not part."""
@@ -47,10 +48,10 @@ class Parting:
                     passages[place] = replace(story, shape=number)
 
     def _pins_of(self, rank: int | None) -> dict[int, set[int]]:
-        """Findings, by the window that they belong to."""
+        """Findings, by the window of this rank that they belong to."""
         pins: dict[int, set[int]] = {}
-        for (whose, exchange), finding in self._pins:
-            story = self._stories.get((whose, exchange))
-            if whose == rank and story is not None:
+        for exchange, finding in self._pins:
+            story = self._stories.get((rank, exchange))
+            if story is not None:
                 pins.setdefault(id(story), set()).add(finding)
         return pins

@@ -142,10 +142,12 @@ for (const button of document.querySelectorAll("[data-jump]")) {
   button.addEventListener("click", () => jump(pin));
 }
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", nameTheme);
+window.addEventListener("beforeprint", () => { paper = 900; if (total) draw(); });
+window.addEventListener("afterprint", () => { paper = 0; if (total) draw(); });
 let settled = 0;
 window.addEventListener("resize", () => {
   cancelAnimationFrame(settled);
-  settled = requestAnimationFrame(draw);
+  settled = requestAnimationFrame(() => { if (total) draw(); });
 });
 
 document.getElementById("only").hidden = !data.findings.length;

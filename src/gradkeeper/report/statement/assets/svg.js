@@ -18,9 +18,11 @@ function fill(element, facts, children) {
 }
 
 let GUTTER = 128;
+/** How wide charts are drawn, if not as wide as the screen: paper has its own width. */
+let paper = 0;
 
 function canvas(height, label) {
-  const width = Math.max(320, document.getElementById("timeline").clientWidth);
+  const width = paper || Math.max(320, document.getElementById("timeline").clientWidth);
   GUTTER = width < 600 ? 106 : 128;
   return { width, root: svg("svg", {
     viewBox: `0 0 ${width} ${height}`, width: "100%", role: "img", "aria-label": label }) };
