@@ -5,6 +5,7 @@ The documents include these files, so that no figure in them is typed by hand.
 
 import datetime
 import importlib.metadata
+import itertools
 import os
 import platform
 import shlex
@@ -25,7 +26,17 @@ def page(words: list[str], printed: str, day: datetime.date) -> str:
     # Where somebody keeps a folder is nobody's business.
     shown = [Path(word).name if word.startswith("/") else word for word in words]
     command = shlex.join(["scripts/bench", *shown])
-    return f"{day}, {machine()}, `{command}`:\n\n```text\n{printed.rstrip()}\n```\n"
+    return f"{day}, {machine()}, `{command}`:\n\n{shown_as(printed)}\n"
+
+
+def shown_as(printed: str) -> str:
+    """Tables as tables, and the rest as it was printed."""
+    parts = []
+    for is_table, lines in itertools.groupby(printed.splitlines(), lambda one: one[:1] == "|"):
+        text = "\n".join(lines).strip("\n")
+        if text:
+            parts.append(text if is_table else f"```text\n{text}\n```")
+    return "\n\n".join(parts)
 
 
 def main(words: list[str]) -> int:

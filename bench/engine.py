@@ -55,17 +55,25 @@ def rounds(
             loops[name](problem, size, clock)
             times[name] = clock.per_step
         if turn:  # the first round warms up
-            yield times
+            yield {name: times[name] for name in names}
 
 
-def table(problem: Problem, size: int, measured: list[dict[str, float]]) -> None:
-    print(f"\n{problem.name}, windows of {size}, {len(measured)} rounds")
-    for name in sorted(measured[0]):
+def column(measured: list[dict[str, float]]) -> dict[str, str]:
+    """By loop: the median ratio, and where the middle half of the rounds lies."""
+    cells = {}
+    for name in measured[0]:
         ratios = sorted(times[name] / times[HAND] for times in measured)
-        middle = statistics.median(ratios)
         low, high = ratios[len(ratios) // 4], ratios[-1 - len(ratios) // 4]
-        cost = statistics.median(times[name] for times in measured) * 1e6
-        print(f"  {name:22} {cost:9.0f} us   {middle:5.3f}  ({low:.3f} to {high:.3f})")
+        cells[name] = f"{statistics.median(ratios):.3f} ({low:.2f} to {high:.2f})"
+    cost = statistics.median(times[HAND] for times in measured) * 1e6
+    return cells | {HAND: f"{cost:.0f} us"}
+
+
+def table(columns: dict[str, dict[str, str]]) -> None:
+    print("|", " | ".join(["a micro-step", *columns]), "|")
+    print("|---" * (1 + len(columns)) + "|")
+    for name in next(iter(columns.values())):
+        print("|", " | ".join([name, *(cells[name] for cells in columns.values())]), "|")
 
 
 def memory() -> None:
@@ -93,10 +101,13 @@ def main() -> None:
     if not options.memory:
         quieten()
         loops = contestants()
+        columns = {}
         for name in options.problems:
             problem = PROBLEMS[name]()
             for size in options.sizes:
-                table(problem, size, list(rounds(problem, size, loops, options.rounds)))
+                measured = list(rounds(problem, size, loops, options.rounds))
+                columns[f"{problem.name}, windows of {size}"] = column(measured)
+        table(columns)
     memory()
 
 

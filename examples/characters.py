@@ -24,7 +24,7 @@ IGNORED = -100
 
 
 class Reader(nn.Module):
-    """Predicts each next character from those before it."""
+    """Predicts each next character from those before it; texts follow one another."""
 
     def __init__(self, characters: int, width: int = 32) -> None:
         super().__init__()
@@ -38,7 +38,8 @@ class Reader(nn.Module):
         length = x.shape[1]
         hidden = self.table(x) + self.place(torch.arange(length))
         mask = nn.Transformer.generate_square_subsequent_mask(length)
-        scores: Tensor = self.out(self.layers(hidden, mask, is_causal=True))
+        read = self.layers(hidden, mask, is_causal=True)
+        scores: Tensor = self.out(read.flatten(0, 1))
         return scores
 
 
@@ -80,7 +81,7 @@ def main(epochs: int = 4, folder: str | None = None) -> list[float]:
     for window in engine.windows(loader, size=8, epochs=epochs):
         with window:
             for x, y in window:
-                loss = cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=IGNORED)
+                loss = cross_entropy(model(x), y.flatten(), ignore_index=IGNORED)
                 window.backward(loss, weight=(y != IGNORED).sum())
         losses.append(window.loss or 0.0)
     print(f"{engine.steps['optimizer']} steps, loss {losses[0]:.2f} -> {losses[-1]:.2f}")

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gradkeeper.engine.data import Feed
+from gradkeeper.engine.data import Feed, next_epoch
 from gradkeeper.engine.errors import LoaderError
 from gradkeeper.engine.journal import Journal
 from gradkeeper.engine.moving import Mover
@@ -40,6 +40,7 @@ class Stream:
         self.feed = feed
         self.length = feed.length
         self.ended = False
+        self._loader = loader
         self._once = isinstance(loader, Iterator)
         self._move = move
         self._journal = journal
@@ -53,6 +54,8 @@ class Stream:
 
     def begin_epoch(self) -> None:
         self._open_epoch(Position(self.position.epoch + 1), ended=False)
+        if self.position.epoch:
+            next_epoch(self._loader)
         self._batches = self.feed.begin(self.position.epoch)
         if self.position.epoch and self._once and not self.more():
             raise LoaderError(

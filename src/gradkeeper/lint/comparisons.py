@@ -7,8 +7,10 @@ from typing import Any
 
 from gradkeeper.lint import expressions
 from gradkeeper.lint.rehearsal import Rehearsal
+from gradkeeper.lint.syntax import called_name
 from gradkeeper.lint.tensors import opaque_parts
 from gradkeeper.lint.values import Grad, Opaque, Value
+from gradkeeper.lint.words import words
 
 LONGEST_NAME = 60
 COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
@@ -19,6 +21,9 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
+
+ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+GROWING = words("append appendleft push put add add_experience store save remember insert record")
 
 SIGNS: dict[type[ast.cmpop], str] = {
     ast.Eq: "==",
@@ -44,6 +49,8 @@ def compare(r: Rehearsal, node: ast.Compare) -> Value:
         return _is(r, node, left, right, negated=kind is ast.IsNot)
     if kind in (ast.In, ast.NotIn):
         return _in(r, node, left, right, negated=kind is ast.NotIn)
+    if kind in ORDERED and _is_filling(r, node, left, right):
+        return Opaque(expressions.text(r, node)[:LONGEST_NAME])
     plain = (int, float, str, tuple, type(None))
     if isinstance(left, plain) and isinstance(right, plain):
         try:
@@ -53,6 +60,21 @@ def compare(r: Rehearsal, node: ast.Compare) -> Value:
     name = expressions.called(r, node.left, left)
     other = expressions.called(r, node.comparators[0], right)
     return Opaque(f"{name} {SIGNS[kind]} {other}"[:LONGEST_NAME])
+
+
+def _is_filling(r: Rehearsal, node: ast.Compare, left: Value, right: Value) -> bool:
+    """`len(memory) < 64` in a loop that fills it: a rehearsal ends long before that is so."""
+    call = node.left
+    if not (isinstance(left, int) and isinstance(right, int) and left < right and r.loops):
+        return False
+    if not (isinstance(call, ast.Call) and called_name(call) == "len" and call.args):
+        return False
+    filled = call.args[0]
+    name = filled.attr if isinstance(filled, ast.Attribute) else getattr(filled, "id", "")
+    survey = r.frame.survey
+    if survey is None or node in survey.gating:
+        return False
+    return not GROWING.isdisjoint(survey.methods.get(name, ()))
 
 
 def _is(r: Rehearsal, node: ast.Compare, left: Value, right: Value, *, negated: bool) -> Value:

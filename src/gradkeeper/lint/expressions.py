@@ -308,7 +308,10 @@ def _sequence(r: Rehearsal, node: ast.List | ast.Tuple | ast.Set) -> Value:
 
 def _dict(r: Rehearsal, node: ast.Dict) -> Value:
     found: dict[Value, Value] = {}
+    hint = r.hint
     for key, value in zip(node.keys, node.values, strict=True):
+        if hint and isinstance(key, ast.Constant):
+            r.hint = f"{hint}[{ast.unparse(key)}]"
         result = evaluate(r, value)
         if key is None:
             if isinstance(result, dict):

@@ -11,6 +11,7 @@ from gradkeeper.lint.owners import build_optimizer, build_scheduler, is_optimize
 from gradkeeper.lint.rehearsal import Rehearsal
 from gradkeeper.lint.tensors import mix, modules_in, opaque_parts, without_params
 from gradkeeper.lint.values import (
+    DISTRIBUTION,
     Accelerator,
     Context,
     Grad,
@@ -120,6 +121,8 @@ def unknown(r: Rehearsal, name: str, last: str, args: Args, kwargs: Kwargs) -> V
     result = mix(r, r.hint or f"{name}()", values if plain else without_params(values))
     result.hints = modules_in(values)
     result.data = plain
+    if name.startswith("torch.distributions.") and last[:1].isupper():
+        result.role = DISTRIBUTION
     # A function that is given a module is likely to run it.
     result.maybe = result.maybe or (r.grad and not plain and bool(result.hints))
     return result

@@ -5,6 +5,7 @@ import ast
 from gradkeeper.lint import attributes, functions
 from gradkeeper.lint.nodes import Node
 from gradkeeper.lint.rehearsal import Rehearsal
+from gradkeeper.lint.syntax import called_name
 from gradkeeper.lint.tensors import mix, modules_in
 from gradkeeper.lint.values import (
     Class,
@@ -140,8 +141,7 @@ def has_parameters(cls: Class) -> bool:
     found = False
     for one in ast.walk(cls.node):
         if isinstance(one, ast.Call):
-            func = one.func
-            name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+            name = called_name(one)
             if name in PRETRAINED or name.startswith(("vgg", "resnet")):
                 return False
             found = found or name in LAYERS

@@ -8,6 +8,7 @@ from gradkeeper.lint import attributes, events_of, frameworks, objects, scalers,
 from gradkeeper.lint.rehearsal import Rehearsal
 from gradkeeper.lint.tensors import PARTS, cut, mix, modules_in, parts
 from gradkeeper.lint.values import (
+    DISTRIBUTION,
     Accelerator,
     Context,
     Grad,
@@ -69,6 +70,10 @@ def _of_role(
         return call_method(r, value.role, name, args, kwargs, node)
     if value.role == "off":
         return _disabled_scaler(r, name, args, node)
+    if value.role == DISTRIBUTION:
+        if name in ("sample", "sample_n"):  # rsample() lets gradients through
+            return cut(f"{value.name}.{name}()")
+        return _computed(r, value, name, args, kwargs)
     return mix(r, f"{value.name}.{name}()", [*args, *kwargs.values()])
 
 

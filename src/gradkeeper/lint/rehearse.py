@@ -11,7 +11,8 @@ from gradkeeper.lint.paths import Choices, Explorer
 from gradkeeper.lint.rehearsal import LongerWindowError, Loop, OutOfBudgetError, Rehearsal
 from gradkeeper.lint.strangers import steps_unseen
 from gradkeeper.lint.strays import adopt_early, settle
-from gradkeeper.lint.survey import FUNCTIONS, Survey
+from gradkeeper.lint.survey import Survey
+from gradkeeper.lint.syntax import FUNCTIONS
 from gradkeeper.lint.values import Class, Frame, Function, Instance, Module, Opaque, Value
 from gradkeeper.model import events as ev
 from gradkeeper.model.site import Site

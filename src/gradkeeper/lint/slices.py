@@ -8,7 +8,8 @@ import ast
 from dataclasses import dataclass, field
 
 from gradkeeper.lint.strangers import ACTS
-from gradkeeper.lint.survey import FUNCTIONS, Survey, children
+from gradkeeper.lint.survey import Survey
+from gradkeeper.lint.syntax import FUNCTIONS, children
 from gradkeeper.lint.vocabulary import OPTIMIZER_NAME, OPTIMIZERS
 
 SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)

@@ -6,6 +6,7 @@ from typing import Any
 
 from gradkeeper.lint import attributes, contexts, definitions, expressions, loops
 from gradkeeper.lint.rehearsal import Rehearsal
+from gradkeeper.lint.syntax import called_name
 from gradkeeper.lint.tensors import join
 from gradkeeper.lint.values import (
     BREAK,
@@ -146,8 +147,7 @@ def _expression(r: Rehearsal, node: ast.Expr) -> Signal:
     if isinstance(value, ast.Constant):
         return None
     if isinstance(value, ast.Call):
-        func = value.func
-        name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        name = called_name(value)
         if name in DULL and r.frame.survey is not None and node not in r.frame.survey.loud:
             return None
         r.hint = ""
@@ -249,9 +249,7 @@ def leaves(body: list[ast.stmt]) -> type[ast.stmt] | None:
     if isinstance(last, (ast.Raise, ast.Return, ast.Break, ast.Continue)):
         return type(last)
     if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call):
-        func = last.value.func
-        name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-        if name in EXITS:
+        if called_name(last.value) in EXITS:
             return ast.Raise
     return None
 

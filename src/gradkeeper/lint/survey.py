@@ -5,10 +5,12 @@ file. Only for loud code are unknown branches followed both ways.
 """
 
 import ast
-import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from gradkeeper.lint.gates import BRANCHES, HOLDERS, find_gates
+from gradkeeper.lint.loop_kinds import describe_loops
+from gradkeeper.lint.syntax import FUNCTIONS, LOOPS, called_name, children, names_parameters
 from gradkeeper.lint.vocabulary import (
     LOUD_ATTRIBUTES,
     LOUD_METHODS,
@@ -16,27 +18,8 @@ from gradkeeper.lint.vocabulary import (
     SCALER_NAME,
     UNSYNCED,
 )
-from gradkeeper.lint.words import words
 
-FETCH = re.compile(r"^next$|next_batch|get_batch|sample|fetch|get_data", re.I)
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-MOVING = {"backward", "manual_backward", "step", "zero_grad", "optimizer_step"}
-RANDOM = frozenset({"randn", "rand", "randint", "randperm", "normal", "uniform", "choice"})
-PARAMETERS = frozenset({"parameters", "named_parameters", "param_groups", "params"})
-LOOPS = (ast.For, ast.While, ast.AsyncFor)
-PLAIN_FIELDS = words(
-    """ctx op ops id attr arg name names kind conversion type_comment type_ignores module level
-    is_async simple rest kwd_attrs asname str"""
-)
-"""What holds no node, or none that matters; a Constant's value is left out by itself."""
-FIELDS: dict[type, tuple[str, ...]] = {
-    kind: tuple(one for one in kind._fields if one not in PLAIN_FIELDS)
-    for kind in vars(ast).values()
-    if isinstance(kind, type) and issubclass(kind, ast.AST)
-} | {ast.Constant: (), ast.MatchSingleton: ()}
 LEAVES = (ast.Name, ast.Constant)
-BRANCHES = (ast.If, ast.IfExp, ast.While)
-HOLDERS = (ast.Assign, ast.keyword, ast.Return)
 GATHERING = (ast.GeneratorExp, ast.ListComp)
 TELLING = frozenset((ast.Call, ast.Attribute, *BRANCHES, *HOLDERS, *GATHERING))
 """Kinds of nodes that any later look asks for; names and constants make up half of a tree."""
@@ -87,6 +70,23 @@ class Survey:
     one_shot: set[str] = field(default_factory=set)
     """Variables that hold an iterator over parameters."""
 
+    def reaching(self, names: set[str]) -> set[str]:
+        """The names, and all functions that call them, directly or not."""
+        reached = set(names)
+        callers: dict[str, set[str]] = defaultdict(set)
+        for name, nodes in self.functions.items():
+            for node in nodes:
+                for called in self.calls.get(node, ()):
+                    callers[called].add(name)
+        waiting = list(names)
+        while waiting:
+            for caller in callers.get(waiting.pop(), ()):
+                # Classes whose constructor trains would make every call of their name loud.
+                if caller not in reached and caller not in ("__init__", "forward", "main_"):
+                    reached.add(caller)
+                    waiting.append(caller)
+        return reached
+
 
 def survey(tree: ast.Module, imported: frozenset[str] = frozenset()) -> Survey:
     """`imported`: names of loud functions that come from other files of the project."""
@@ -94,25 +94,13 @@ def survey(tree: ast.Module, imported: frozenset[str] = frozenset()) -> Survey:
 
     found = Survey()
     order, parents = _walk(tree, found)
-    loud_names = _reaching(found, set(LOUD_METHODS) | set(LOUD_NAMES) | set(imported))
-    found.backs = _reaching(found, {"backward", "manual_backward"})
+    loud_names = found.reaching(set(LOUD_METHODS) | set(LOUD_NAMES) | set(imported))
+    found.backs = found.reaching({"backward", "manual_backward"})
     _mark(order, parents, found, loud_names)
-    _find_gates(order, found)
-    _describe_loops(found, parents)
+    find_gates(order, found)
+    describe_loops(found, parents)
     found.inert = inert(tree, found)
     return found
-
-
-def children(node: ast.AST) -> list[ast.AST]:
-    """As ast.iter_child_nodes, without contexts and operators; half of all time was spent there."""
-    found: list[ast.AST] = []
-    for name in FIELDS[type(node)]:
-        value = getattr(node, name)
-        if type(value) is list:
-            found += value
-        elif value is not None:
-            found.append(value)
-    return [one for one in found if one is not None] if None in found else found
 
 
 def _walk(tree: ast.Module, found: Survey) -> tuple[list[ast.AST], dict[ast.AST, ast.AST]]:
@@ -156,7 +144,7 @@ def _walk(tree: ast.Module, found: Survey) -> tuple[list[ast.AST], dict[ast.AST,
 def _note_generator(node: ast.GeneratorExp, parents: dict[ast.AST, ast.AST], found: Survey) -> None:
     above = parents.get(node)
     if isinstance(above, ast.Assign) and isinstance(above.targets[0], ast.Name):
-        if isinstance(node.elt, ast.Name) and _names_parameters(node.generators[0].iter):
+        if isinstance(node.elt, ast.Name) and names_parameters(node.generators[0].iter):
             found.one_shot.add(above.targets[0].id)
 
 
@@ -188,24 +176,6 @@ def _note_call(call: ast.Call, function: ast.AST | None, found: Survey) -> None:
         found.calls.setdefault(function, set()).add(name)
 
 
-def _reaching(found: Survey, names: set[str]) -> set[str]:
-    """The names, and all functions that call them, directly or not."""
-    reached = set(names)
-    callers: dict[str, set[str]] = defaultdict(set)
-    for name, nodes in found.functions.items():
-        for node in nodes:
-            for called in found.calls.get(node, ()):
-                callers[called].add(name)
-    waiting = list(names)
-    while waiting:
-        for caller in callers.get(waiting.pop(), ()):
-            # Classes whose constructor trains would make every call of their name loud.
-            if caller not in reached and caller not in ("__init__", "forward", "main_"):
-                reached.add(caller)
-                waiting.append(caller)
-    return reached
-
-
 def _mark(
     order: list[ast.AST],
     parents: dict[ast.AST, ast.AST],
@@ -231,8 +201,7 @@ def _training_loops(
     for node in order:
         if not isinstance(node, ast.Call):
             continue
-        func = node.func
-        name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", None)
+        name = called_name(node)
         if name not in found.backs:
             continue
         above = parents.get(node)
@@ -266,145 +235,4 @@ def _is_loud(node: ast.AST, loud_names: set[str]) -> bool:
             return func.attr in loud_names
         if isinstance(func, ast.Name):
             return func.id in loud_names or SCALER_NAME.search(func.id) is not None
-    return False
-
-
-def _find_gates(order: list[ast.AST], found: Survey) -> None:
-    for node in order:
-        if isinstance(node, BRANCHES):
-            if node in found.loud:
-                _gates_in(node.test, found, compares=isinstance(node, ast.If))
-            elif isinstance(node, ast.If) and _continues(node):
-                _gates_in(node.test, found, compares=False)
-        elif isinstance(node, HOLDERS):
-            if isinstance(node.value, (ast.Compare, ast.BoolOp)):
-                _gates_in(node.value, found, compares=False)
-
-
-def _continues(node: ast.If) -> bool:
-    return any(isinstance(one, ast.Continue) for one in node.body)
-
-
-def _gates_in(test: ast.AST, found: Survey, *, compares: bool) -> None:
-    for node in ast.walk(test):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-            found.gating.add(node)
-            _note_gate(node.right, found)
-        elif compares and isinstance(node, ast.Compare) and len(node.ops) == 1:
-            if isinstance(node.ops[0], (ast.Eq, ast.GtE)):
-                found.gating.add(node)
-
-
-def _note_gate(node: ast.expr, found: Survey) -> None:
-    if isinstance(node, ast.Name):
-        found.gates.add(node.id)
-    elif isinstance(node, ast.Attribute):
-        found.gates.add(node.attr)
-
-
-def _function_of(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> str:
-    above: ast.AST | None = node
-    while above is not None:
-        if isinstance(above, FUNCTIONS):
-            return above.name
-        above = parents.get(above)
-    return ""
-
-
-def _describe_loops(found: Survey, parents: dict[ast.AST, ast.AST]) -> None:
-    steps = _reaching(found, {"step", "optimizer_step"})
-    loops = [node for node in found.loud if isinstance(node, LOOPS)]
-    rounds = [loop for loop in loops if not _over_owned(loop, found)]
-    looping = _reaching(found, {_function_of(loop, parents) for loop in rounds} - {""})
-    moving = _reaching(found, MOVING)
-    random = _reaching(found, set(RANDOM)) - moving
-    for loop in loops:
-        _describe(loop, found, steps, looping, moving, random)
-
-
-def _describe(
-    loop: ast.AST,
-    found: Survey,
-    steps: set[str],
-    looping: set[str],
-    moving: set[str],
-    random: set[str],
-) -> None:
-    stack: list[tuple[ast.AST, bool]] = [
-        (one, True)
-        for one in (*loop.body, *loop.orelse)  # type: ignore[attr-defined]
-    ]
-    while stack:
-        node, direct = stack.pop()
-        if isinstance(node, FUNCTIONS):
-            continue
-        if isinstance(node, LOOPS) and node in found.loud and not _over_owned(node, found):
-            if _moves(node, moving):
-                found.outer.add(loop)
-            direct = False
-        if isinstance(node, ast.Attribute) and node.attr == "grad":
-            found.rounds.add(loop)
-        if isinstance(node, ast.Call):
-            func = node.func
-            name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-            if name in looping:
-                found.outer.add(loop)
-            if name in moving or SCALER_NAME.search(name):
-                found.rounds.add(loop)
-            if name in steps:
-                found.stepping.add(loop)
-                if direct and name == "step":
-                    found.closing.add(loop)
-            if direct and FETCH.search(name):
-                found.fetching.add(loop)
-            if direct and name in random:
-                found.drawing.add(loop)
-        stack.extend((child, direct) for child in children(node))
-
-
-def _over_owned(loop: ast.AST, found: Survey) -> bool:
-    """A loop over parameters or over optimizers: its rounds are no batches."""
-    if not isinstance(loop, ast.For):
-        return False
-    known = found.over_owned.get(loop)
-    if known is None:
-        known = found.over_owned[loop] = _names_parameters(loop.iter) or _only_its_own(loop, found)
-    return known
-
-
-def _names_parameters(iterable: ast.expr) -> bool:
-    for node in ast.walk(iterable):
-        name = getattr(node, "attr", getattr(node, "id", getattr(node, "value", None)))
-        if name in PARAMETERS:
-            return True
-    return False
-
-
-def _only_its_own(loop: ast.For, found: Survey) -> bool:
-    """What it steps and zeroes is what it runs over, and there is no backward in it."""
-    targets = {one.id for one in ast.walk(loop.target) if isinstance(one, ast.Name)}
-    owned = False
-    for statement in loop.body:
-        for node in ast.walk(statement):
-            if not isinstance(node, ast.Call):
-                continue
-            func = node.func
-            name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-            if name in found.backs or SCALER_NAME.search(name):
-                return False
-            if name in ("step", "zero_grad") and isinstance(func, ast.Attribute):
-                parts = (func.value, *node.args)
-                if not any(isinstance(one, ast.Name) and one.id in targets for one in parts):
-                    return False
-                owned = True
-    return owned
-
-
-def _moves(loop: ast.AST, moving: set[str]) -> bool:
-    for node in ast.walk(loop):
-        if isinstance(node, ast.Call):
-            func = node.func
-            name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-            if name in moving or SCALER_NAME.search(name):
-                return True
     return False

@@ -16,6 +16,10 @@ Flow = frozenset[Node]
 NOWHERE: Flow = frozenset()
 
 
+DISTRIBUTION = "distribution"
+"""The role of what torch.distributions makes."""
+
+
 @dataclass(eq=False, slots=True)
 class Opaque:
     """Something unknown. `flow`: the modules whose parameters it was computed from.

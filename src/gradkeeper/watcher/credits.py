@@ -182,7 +182,7 @@ class Crediting:
         key = (
             ev.Backward, site, names, facts.multiplier, facts.reduction, None, None,
             line.leaf, facts.scaler, line.autocast, line.coupled,
-            keeper.synced(credited), keeper.running[0] if keeper.running else None,
+            keeper.synced(credited), keeper.stepping.within,
         )  # fmt: skip
         keeper.journal.enter(key, late)
         if keeper.measures is not None:

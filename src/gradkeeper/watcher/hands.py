@@ -91,11 +91,11 @@ class Hands:
     def _change(self, cohort: Cohort, verdict: str, site: Site) -> None:
         keeper = self._keeper
         if verdict == CLEARED:
-            keeper.cleared([cohort], site, to_none=True)
+            keeper.zeroing.cleared([cohort], site, to_none=True)
             return
         habit = self._habit(cohort, verdict)
         if habit == "zero":
-            keeper.cleared([cohort], site, to_none=False)
+            keeper.zeroing.cleared([cohort], site, to_none=False)
         elif habit == "change":
             keeper.post(ev.Adjust, site, (cohort.name,), True)
         else:
@@ -172,7 +172,7 @@ class Hands:
             done = _what_was_done(cohort, WRITTEN)
             cohort.unseen = "" if done == "change" else done
         if cohort.unseen == "zero":
-            self._keeper.cleared([cohort], site, to_none=False)
+            self._keeper.zeroing.cleared([cohort], site, to_none=False)
         elif cohort.unseen == "make":
             self._assigned(cohort, site)
             cohort.note(closely=not self._keeper.journal.steady)

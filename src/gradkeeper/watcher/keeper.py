@@ -22,15 +22,16 @@ from gradkeeper.watcher.credits import Crediting
 from gradkeeper.watcher.feed import Feed
 from gradkeeper.watcher.hands import Hands
 from gradkeeper.watcher.journal import Journal
-from gradkeeper.watcher.marks import all_finite, grads_of, norms_are_finite
 from gradkeeper.watcher.measures import Measures
 from gradkeeper.watcher.naming import ModuleMap, Namer
-from gradkeeper.watcher.owners import Owners, signature_of
+from gradkeeper.watcher.owners import Owners
 from gradkeeper.watcher.ranks import Ranks
 from gradkeeper.watcher.rounds import UNTOLD, Rounds
 from gradkeeper.watcher.routine import Arrival, Routine
 from gradkeeper.watcher.sites import Sites
+from gradkeeper.watcher.stepping import Stepping
 from gradkeeper.watcher.stored import Stored
+from gradkeeper.watcher.zeroing import Zeroing
 
 MOST_NORMS = 8
 OPTIMIZERS = inspect.getfile(torch.optim.Optimizer)
@@ -62,20 +63,14 @@ class Keeper:
         self.owners = Owners(self, only)
         self.crediting = Crediting(self)
         self.hands = Hands(self)
+        self.stepping = Stepping(self)
+        self.zeroing = Zeroing(self)
         self.stored = Stored(self)
         self.ranks = Ranks()
         self.measures = Measures(self.modules.path, journal.aside) if norms else None
-        self.running: list[str] = []
-        """Optimizers whose step is under way, outermost first."""
-        self.taken = False
-        """Whether the step that a scaler was asked for has reached its optimizer."""
         self.last: Site | None = None
         self.arrival: Arrival | None = None
         """How the last event was reached, where the routine may know it again."""
-        self.check_finite = False
-        """The values of what every step spends are looked at, at the price of waiting for them."""
-        self.scaling: str | None = None
-        """The scaler through which the running step was called."""
         self.routine = Routine(self)
 
     def claim(self, parameters: list[torch.Tensor]) -> None:
@@ -97,10 +92,9 @@ class Keeper:
         if frame is None:
             return site
         self.last = site
-        if self.running:
-            del self.running[_steps_under_way() :]
+        self.stepping.forget_raised()
         self.arrival = None
-        if self.running:
+        if self.stepping.running:
             return site
         place = (id(frame), frame.f_code, frame.f_lasti)
         if self.feed.begun and self.feed.live:
@@ -142,153 +136,6 @@ class Keeper:
     def _fed(self, kind: str, site: Site, source: str) -> None:
         kinds = {"batch": ev.Batch, "begin": ev.EpochBegin, "end": ev.EpochEnd}
         self.post(kinds[kind], site, source)
-
-    # Steps
-
-    def step_begins(self, optimizer: torch.optim.Optimizer, *, closure: bool) -> None:
-        name = self.owners.adopt(optimizer)
-        if name is None:
-            return
-        if self.running:
-            del self.running[_steps_under_way() - 1 :]
-        if not self.running and not closure:
-            start = self.routine.start()
-            self._step(optimizer, name)
-            what = (self.scaling, signature_of(optimizer))
-            self.routine.learn(start, what, self.owners.cohorts(name), optimizer, name)
-        self.running.append(name)
-
-    def step_ends(self, optimizer: torch.optim.Optimizer, *, closure: bool) -> None:
-        name = self.owners.name_of(optimizer)
-        if name is None or name not in self.running:
-            return
-        while self.running.pop() != name:
-            pass
-        if self.running:
-            return
-        if closure:
-            self._step(optimizer, name)
-        for cohort in self.owners.cohorts(name):
-            if self.journal.steady:
-                cohort.turn()
-            else:
-                cohort.note(closely=True)
-                cohort.leave()
-
-    def _step(self, optimizer: torch.optim.Optimizer, name: str) -> None:
-        if self.crediting.depth:
-            self.crediting.inside_backward(name)
-        site = self.arrive(step=True)
-        self.hands.notice(self.owners.cohorts(name), site, using=True)
-        mine = self.owners.cohorts(name)
-        self.taken = True
-        taken = not _refused(optimizer)
-        finite = self._finite(name, mine) if taken else None
-        if taken and self.measures is not None:
-            self.measures.step(name, mine, site)
-        self.journal.enter((ev.Step, site, name, taken, self.scaling, finite))
-        if not taken:
-            return
-        for cohort in mine:
-            cohort.spend(name)
-
-    def scaler_step_begins(self, scaler: object, optimizer: torch.optim.Optimizer) -> None:
-        site = self.arrive(step=True)
-        self.scaling = self.owners.scaler_name(scaler, site)
-        self.taken = False
-        self.owners.adopt(optimizer)
-        name = self.owners.name_of(optimizer)
-        if name is not None:
-            self.hands.notice(self.owners.cohorts(name), site, using=True)
-
-    def scaler_step_ends(self, optimizer: torch.optim.Optimizer) -> None:
-        name = self.owners.name_of(optimizer)
-        if name is not None and not self.taken:
-            self.post(ev.Step, self.arrive(step=True), name, False, self.scaling, None)
-        self.scaling = None
-
-    def _finite(self, name: str, mine: list[Cohort]) -> bool | None:
-        """False if a norm that is at hand on the host says so, or, now and then while the loop is
-        not steady yet (or always, if asked for), the gradients themselves; None otherwise."""
-        if self.check_finite or (not self.journal.steady and self.owners.due(name)):
-            fresh = [grad for cohort in mine if cohort.fresh for grad in grads_of(cohort.marks)]
-            return None if all_finite(fresh) else False
-        for cohort in mine:
-            if cohort.norms and not norms_are_finite(cohort.norms):
-                return False
-        return None
-
-    # Zeroing
-
-    def zero(self, parameters: list[torch.Tensor], *, to_none: bool) -> None:
-        """Is about to zero these."""
-        site = self.arrive()
-        touched = self.cohorts.covered(parameters) or list(self.cohorts.touched(parameters))
-        self.hands.notice(touched, site)
-        whole = self.cohorts.covered(parameters)
-        if whole is None:
-            whole = self._parted(parameters, site)
-        self.cleared(whole, site, to_none=to_none)
-
-    def zero_owned(self, optimizer: torch.optim.Optimizer, *, to_none: bool) -> None:
-        """Is about to zero what an optimizer owns."""
-        name = self.owners.name_of(optimizer) or self.owners.adopt(optimizer)
-        if name is None:
-            return
-        start = self.routine.start()
-        site = self.arrive()
-        mine = self.owners.cohorts(name)
-        waits = any(one.fresh for one in mine)
-        if waits or not self.journal.steady:
-            self.hands.notice(mine, site)
-            mine = self.owners.cohorts(name)
-        self.cleared(mine, site, to_none=to_none)
-        if to_none:
-            self.routine.learn(start, None, mine, optimizer, name, look=waits)
-
-    def zeroed_owned(self, optimizer: torch.optim.Optimizer, *, to_none: bool) -> None:
-        name = self.owners.name_of(optimizer)
-        closely = not self.journal.steady
-        for cohort in self.owners.cohorts(name) if name else ():
-            for mark in cohort.look(closely=closely):
-                if to_none:
-                    mark.grad = None
-                else:
-                    mark.note()
-
-    def _parted(self, parameters: list[torch.Tensor], site: Site) -> list[Cohort]:
-        """The cohorts of these parameters, cut to size where there is something to clear."""
-        found: list[Cohort] = []
-        for cohort, marks in self.cohorts.touched(parameters).items():
-            if len(marks) == len(cohort.marks):
-                found.append(cohort)
-            elif cohort.fresh or cohort.spent:
-                found.append(self.split(cohort, marks, site))
-        return found
-
-    def cleared(self, cohorts: list[Cohort], site: Site, *, to_none: bool) -> None:
-        if not cohorts:
-            return
-        names = tuple([cohort.name for cohort in cohorts])
-        within = self.running[0] if self.running else None
-        late = None
-        if not self.journal.steady:
-            late = {"waived": any(self._unfit(one) for one in cohorts)}
-        self.journal.enter((ev.Zero, site, names, to_none, True, False, within), late)
-        for cohort in cohorts:
-            cohort.clear()
-
-    def zeroed(self, parameters: list[torch.Tensor]) -> None:
-        """Has zeroed these: what is there now is known."""
-        closely = not self.journal.steady
-        for cohort in self.cohorts.covered(parameters) or self.cohorts.touched(parameters):
-            cohort.note(closely=closely)
-
-    def _unfit(self, cohort: Cohort) -> bool:
-        if not cohort.fresh or cohort.spent:
-            return False
-        self.journal.unsettle()
-        return not all_finite([*cohort.losses, *cohort.norms, *grads_of(cohort.marks)])
 
     # Clipping and scaling
 
@@ -396,23 +243,3 @@ class Keeper:
     def ddp_ends(self, inside: list[Cohort]) -> None:
         for cohort in inside:
             cohort.note(closely=True)
-
-
-def _steps_under_way() -> int:
-    """How many steps are on the stack: one that raised has told us of its beginning only."""
-    count = 0
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        code = frame.f_code
-        if code.co_name == "wrapper" and code.co_filename == OPTIMIZERS:
-            count += 1
-        frame = frame.f_back
-    return count
-
-
-def _refused(optimizer: torch.optim.Optimizer) -> bool:
-    """A fused optimizer that a scaler calls decides by found_inf itself. Read on the host only."""
-    found = getattr(optimizer, "found_inf", None)
-    if not isinstance(found, torch.Tensor) or found.device.type != "cpu":
-        return False
-    return bool(found.item())

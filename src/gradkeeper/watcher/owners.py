@@ -138,7 +138,7 @@ class Owners:
         names, here = self._keeper.names, self._keeper.sites.here()
         wish = names.target(built) if built else None
         if wish is None:
-            wish = names.argument(here) if self._keeper.scaling else names.receiver(here)
+            wish = names.argument(here) if self._keeper.stepping.scaling else names.receiver(here)
             wish = None if wish in NO_OPTIMIZER else wish
         wish = wish or variable_of(optimizer, self._keeper.sites.frame())
         return names.unique(wish or type(optimizer).__name__)

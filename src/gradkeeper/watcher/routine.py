@@ -77,7 +77,8 @@ class Routine:
         # Each asked for at each tap; they stay the keeper's own for good.
         self._journal, self._cohorts = keeper.journal, keeper.cohorts
         self._feed, self._rounds = keeper.feed, keeper.rounds
-        self._running, self._waiting = keeper.running, keeper.hands.waiting
+        self._steps, self._running = keeper.stepping, keeper.stepping.running
+        self._waiting = keeper.hands.waiting
         self._users = keeper.sites.known
         self._pattern: object = None
         """The journal's, of which all below is known."""
@@ -128,7 +129,7 @@ class Routine:
     def learn_credit(self, start: Start | None, site: Site, credited: list[Cohort]) -> None:
         keeper = self._keeper
         journal = keeper.journal
-        if start is None or not journal.steady or keeper.running or keeper.ranks.several:
+        if start is None or not journal.steady or self._running or keeper.ranks.several:
             return
         self._begin()
         each = [(cohort, cohort in credited) for cohort in keeper.cohorts.everyone()]
@@ -236,13 +237,13 @@ class Routine:
     def step(self, optimizer: torch.optim.Optimizer) -> bool:
         keeper = self._keeper
         # A fused optimizer that a scaler calls decides by found_inf itself.
-        if keeper.check_finite or keeper.crediting.depth or "found_inf" in optimizer.__dict__:
+        if self._steps.check_finite or keeper.crediting.depth or "found_inf" in optimizer.__dict__:
             return False
-        moment = self._take((keeper.scaling, signature_of(optimizer)), optimizer)
+        moment = self._take((self._steps.scaling, signature_of(optimizer)), optimizer)
         if moment is None:
             return False
         keeper.last = moment.arrival.site
-        keeper.taken = True
+        self._steps.taken = True
         for cohort in moment.mine:
             cohort.spend(moment.owner)
         self._running.append(moment.owner)

@@ -131,7 +131,7 @@ class Watch:
     def _make_keeper(self) -> Keeper:
         journal = Journal(Auditor(ALL), self.tape, self._report, rank=_rank(), reads=self._reads)
         keeper = Keeper(journal, self._sites, self._claims, self._optimizers, norms=self._norms)
-        keeper.check_finite = self._check_finite
+        keeper.stepping.check_finite = self._check_finite
         with self._lock:
             self._keepers.append(keeper)
         return keeper

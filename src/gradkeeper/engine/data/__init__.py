@@ -8,9 +8,11 @@ stated      loaders with state_dict          sources     all that is drawn from
 indexed     lists of batches                 finding     generators, wherever they are
 reading     anything else, by reading        randomness  generators of every kind
 shape       what must be the same            telling     what is seen of reading
+epochs      the number that shuffles
 """
 
+from gradkeeper.engine.data.epochs import next_epoch
 from gradkeeper.engine.data.feed import Feed, feed_of
 from gradkeeper.engine.data.shape import difference, length_of
 
-__all__ = ["Feed", "difference", "feed_of", "length_of"]
+__all__ = ["Feed", "difference", "feed_of", "length_of", "next_epoch"]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gradkeeper.engine.data.digest import digest_of
+from gradkeeper.engine.data.epochs import numbers, set_numbers
 from gradkeeper.engine.data.handing import Count, Handing, count_of
 from gradkeeper.engine.data.plain import given, kept
 from gradkeeper.engine.data.replay import NO_CALLS, Replay
@@ -57,6 +58,7 @@ class ReadFeed:
             **self._count.state(),
             "digest": digest_of([self._count.state(), self._begun]),
             "begun": kept(self._begun),
+            "epochs": numbers(self._loader),
             "history": list(self._history),
             "replay": self._replay.state(),
             "generators": kept(self._sources.read_own()),
@@ -70,6 +72,7 @@ class ReadFeed:
         self.check()
         self._count = count_of(state)
         self._begun = given(state["begun"])
+        set_numbers(self._loader, state["epochs"])
         self._sources.write(self._begun)
         self._replay = Replay(self._sources)
         self._replay.load(state["replay"])

@@ -1,7 +1,6 @@
 """A loader's samplers, and what they themselves hold at the begin of an epoch."""
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -43,10 +42,8 @@ class Samplers:
     """
 
     def __init__(self, loader: DataLoader[Any]) -> None:
-        self.index: Any = (
-            loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
-        )
-        self._chain = dict(_chain(self.index))
+        self.index = index_sampler(loader)
+        self._chain = chain(self.index)
         self.draw_at_first = all(type(one) in DRAW_AT_FIRST for one in self._chain.values())
         self._first = {name: _sequences(one) for name, one in self._chain.items()}
 
@@ -92,12 +89,20 @@ def is_stateful(thing: Any) -> bool:
     return all(callable(getattr(thing, name, None)) for name in ("state_dict", "load_state_dict"))
 
 
-def _chain(sampler: Any) -> Iterator[tuple[str, Any]]:
-    name, seen = "sampler", set()
-    while sampler is not None and id(sampler) not in seen:
-        seen.add(id(sampler))
-        yield name, sampler
+def index_sampler(loader: Any) -> Any:
+    """What a loader draws its indices from, where it has samplers."""
+    batches = getattr(loader, "batch_sampler", None)
+    return batches if batches is not None else getattr(loader, "sampler", None)
+
+
+def chain(sampler: Any) -> dict[str, Any]:
+    """A sampler and those it draws from, by name."""
+    found: dict[str, Any] = {}
+    name = "sampler"
+    while sampler is not None and all(sampler is not one for one in found.values()):
+        found[name] = sampler
         sampler, name = getattr(sampler, "sampler", None), f"{name}.sampler"
+    return found
 
 
 def _own(sampler: Any) -> list[tuple[str, Any]]:

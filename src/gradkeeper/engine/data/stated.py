@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gradkeeper.engine.data.digest import digest_of
+from gradkeeper.engine.data.epochs import numbers, set_numbers
 from gradkeeper.engine.data.handing import Count, Handing, count_of
 from gradkeeper.engine.data.shape import length_of, shape_of
 from gradkeeper.engine.errors import PositionError
@@ -33,7 +34,8 @@ class StatedFeed:
 
     def state(self) -> dict[str, Any]:
         state = self._loader.state_dict()
-        return {**self._count.state(), "digest": digest_of(state), "loader": state}
+        digest, epochs = digest_of(state), numbers(self._loader)
+        return {**self._count.state(), "digest": digest, "loader": state, "epochs": epochs}
 
     def shared_out(self, state: dict[str, Any], batch: int) -> dict[str, Any]:
         raise PositionError(
@@ -43,6 +45,7 @@ class StatedFeed:
 
     def resume(self, state: dict[str, Any]) -> Iterator[Any]:
         self._count = count_of(state)
+        set_numbers(self._loader, state["epochs"])
         # Before `iter`: StatefulDataLoader reads it there and nowhere else.
         self._loader.load_state_dict(state["loader"])
         if not self._count.ended:

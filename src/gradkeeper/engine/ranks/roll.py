@@ -13,7 +13,7 @@ import torch.distributed as dist
 from gradkeeper.engine.errors import RankError
 from gradkeeper.engine.journal import Journal
 from gradkeeper.engine.ranks.news import News, is_lost
-from gradkeeper.engine.ranks.words import NAMES, Place, Word, word_of
+from gradkeeper.engine.ranks.words import Place, Word
 
 
 def _nothing() -> None:
@@ -39,7 +39,8 @@ class Roll:
         self._window = 0
         self._broken: str | None = None
         self._group: Any = dist.new_group(backend="gloo", timeout=news.timeout)
-        self._heard = [torch.zeros(len(NAMES), dtype=torch.float64) for _ in range(self.size)]
+        self._heard = torch.zeros(self.size, len(Word._fields), dtype=torch.float64)
+        self._of_each = list(self._heard.unbind())
 
     def open_window(self) -> None:
         self.must_be_whole()
@@ -69,13 +70,13 @@ class Roll:
             self.heard()
 
     def _gather(self, word: Word) -> list[Word]:
-        mine = torch.tensor(word.numbers(), dtype=torch.float64)
+        mine = torch.tensor(word, dtype=torch.float64)
         try:
-            dist.all_gather(self._heard, mine, group=self._group)
+            dist.all_gather(self._of_each, mine, group=self._group)
         except RuntimeError as error:
             raise self.lost(error) from error
         self.news.take_back(self._window)
-        return [word_of(one.tolist()) for one in self._heard]
+        return [Word._make(one) for one in self._heard.tolist()]
 
     # The unit of weights
 

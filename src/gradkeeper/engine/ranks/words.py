@@ -1,7 +1,7 @@
 """What a rank says when the roll is called: where it is, how it fares, and what it counted."""
 
-from dataclasses import astuple, dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 
 class Place(IntEnum):
@@ -37,8 +37,7 @@ class State(IntEnum):
     """The same after they had."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class Word(NamedTuple):
     """Numbers only: they fit into one tensor. Zero is what nobody needs to know."""
 
     place: float
@@ -65,13 +64,3 @@ class Word:
     save: float = 0
     """It wants all ranks to save."""
     line: float = 0
-
-    def numbers(self) -> tuple[float, ...]:
-        return astuple(self)
-
-
-NAMES = tuple(Word.__dataclass_fields__)
-
-
-def word_of(numbers: list[float]) -> Word:
-    return Word(**dict(zip(NAMES, numbers, strict=True)))

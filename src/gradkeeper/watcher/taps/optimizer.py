@@ -32,7 +32,7 @@ def _steps(calls: Calls) -> list[Undo]:
                 return
         except Exception as error:
             calls.stop(error)
-        calls.tell(keeper.step_begins, optimizer, closure=_has_closure(args, options))
+        calls.tell(keeper.stepping.begins, optimizer, closure=_has_closure(args, options))
 
     def after(optimizer: Optimizer, args: tuple[Any, ...], options: dict[str, Any]) -> None:
         keeper = here.keeper or calls.keeper()
@@ -43,7 +43,7 @@ def _steps(calls: Calls) -> list[Undo]:
                 return
         except Exception as error:
             calls.stop(error)
-        calls.tell(keeper.step_ends, optimizer, closure=_has_closure(args, options))
+        calls.tell(keeper.stepping.ends, optimizer, closure=_has_closure(args, options))
 
     handles = (register_optimizer_step_pre_hook(before), register_optimizer_step_post_hook(after))
     return [handle.remove for handle in handles]
@@ -85,10 +85,10 @@ def _optimizer_zero(calls: Calls) -> Undo:
             except Exception as error:
                 calls.stop(error)
             if not usual:
-                calls.tell(keeper.zero_owned, self, to_none=set_to_none)
+                calls.tell(keeper.zeroing.zero_owned, self, to_none=set_to_none)
             original(self, set_to_none)
             if not usual:
-                calls.tell(keeper.zeroed_owned, self, to_none=set_to_none)
+                calls.tell(keeper.zeroing.zeroed_owned, self, to_none=set_to_none)
 
         return zero_grad
 
@@ -105,9 +105,9 @@ def _module_zero(calls: Calls) -> Undo:
                 return
             calls.tell(keeper.owners.settle)
             parameters = list(self.parameters())
-            calls.tell(keeper.zero, parameters, to_none=set_to_none)
+            calls.tell(keeper.zeroing.zero, parameters, to_none=set_to_none)
             original(self, set_to_none)
-            calls.tell(keeper.zeroed, parameters)
+            calls.tell(keeper.zeroing.zeroed, parameters)
 
         return zero_grad
 

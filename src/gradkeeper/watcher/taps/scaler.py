@@ -37,7 +37,7 @@ def _unscale(calls: Calls) -> Undo:
             result = original(self, optimizer)
             keeper = calls.keeper()
             if keeper is not None and self.is_enabled():
-                if keeper.scaling is None:
+                if keeper.stepping.scaling is None:
                     calls.tell(keeper.unscaled, optimizer, self)
                 else:
                     calls.tell(keeper.noted, optimizer)
@@ -58,13 +58,13 @@ def _step(calls: Calls) -> Undo:
             keeper = calls.keeper()
             if keeper is None or not self.is_enabled():
                 return original(self, optimizer, *args, **kw)
-            calls.tell(keeper.scaler_step_begins, self, optimizer)
+            calls.tell(keeper.stepping.scaler_begins, self, optimizer)
             try:
                 result = original(self, optimizer, *args, **kw)
             except BaseException:
-                keeper.scaling = None
+                keeper.stepping.scaling = None
                 raise
-            calls.tell(keeper.scaler_step_ends, optimizer)
+            calls.tell(keeper.stepping.scaler_ends, optimizer)
             return result
 
         return step

@@ -1,0 +1,43 @@
+"""Conditions that say in which rounds of a loop something happens: how many make a window."""
+
+import ast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gradkeeper.lint.survey import Survey
+
+BRANCHES = (ast.If, ast.IfExp, ast.While)
+HOLDERS = (ast.Assign, ast.keyword, ast.Return)
+
+
+def find_gates(order: list[ast.AST], found: "Survey") -> None:
+    for node in order:
+        if isinstance(node, BRANCHES):
+            if node in found.loud:
+                _gates_in(node.test, found, compares=isinstance(node, ast.If))
+            elif isinstance(node, ast.If) and _continues(node):
+                _gates_in(node.test, found, compares=False)
+        elif isinstance(node, HOLDERS):
+            if isinstance(node.value, (ast.Compare, ast.BoolOp)):
+                _gates_in(node.value, found, compares=False)
+
+
+def _continues(node: ast.If) -> bool:
+    return any(isinstance(one, ast.Continue) for one in node.body)
+
+
+def _gates_in(test: ast.AST, found: "Survey", *, compares: bool) -> None:
+    for node in ast.walk(test):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            found.gating.add(node)
+            _note_gate(node.right, found)
+        elif compares and isinstance(node, ast.Compare) and len(node.ops) == 1:
+            if isinstance(node.ops[0], (ast.Eq, ast.GtE)):
+                found.gating.add(node)
+
+
+def _note_gate(node: ast.expr, found: "Survey") -> None:
+    if isinstance(node, ast.Name):
+        found.gates.add(node.id)
+    elif isinstance(node, ast.Attribute):
+        found.gates.add(node.attr)
