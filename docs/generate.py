@@ -1,10 +1,10 @@
-"""Writes what is generated: outputs in README.md and in the pages, and a page for each rule.
+"""Writes what is generated: outputs and tables in README.md and the pages, a page for each rule.
 
 Usage: python docs/generate.py [--check]    with --check it writes nothing, and fails where stale
 
 An output block is a fence that follows a comment such as `<!-- output of: gradkeeper demo -->`.
 The command runs in an empty folder that holds README's first Python block as train.py. What else
-the pages know: see pages.py.
+the pages know: see pages.py; tables: tables.py.
 """
 
 import ast
@@ -23,7 +23,9 @@ from gradkeeper.rules import ALL
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from docs import pages  # noqa: E402  (run as a file, it is in no package)
+# Run as a file, it is in no package.
+from docs import pages  # noqa: E402
+from docs.tables import with_tables  # noqa: E402
 
 README = ROOT / "README.md"
 PAGES = ROOT / "docs" / "rules"
@@ -87,7 +89,8 @@ def current() -> dict[Path, str]:
     """What README and the hand-written pages should read now."""
     files = pages.hand_written()
     texts = pages.renewed([file.read_text() for file in files], printed)
-    return {README: with_outputs(README.read_text()), **dict(zip(files, texts, strict=True))}
+    wanted = {README: with_outputs(README.read_text()), **dict(zip(files, texts, strict=True))}
+    return {file: with_tables(text) for file, text in wanted.items()}
 
 
 def stale(wanted: dict[Path, str]) -> list[Path]:
