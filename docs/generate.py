@@ -34,7 +34,9 @@ COPIES = {
     "CHANGELOG.md": "CHANGELOG.md",
     "CONTRIBUTING.md": "CONTRIBUTING.md",
 }
-OUTPUT = re.compile(r"(<!-- output of: gradkeeper (.+?) -->\n```text\n)(.*?)(^```$)", re.M | re.S)
+OUTPUT = re.compile(
+    r"(<!-- output of: gradkeeper (.+?) -->\n```(?:text|diff)\n)(.*?)(^```$)", re.M | re.S
+)
 NOT_KEPT = "No figures are kept here yet: `scripts/bench --docs {}` measures and keeps them.\n"
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 
