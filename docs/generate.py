@@ -38,6 +38,8 @@ OUTPUT = re.compile(
     r"(<!-- output of: gradkeeper (.+?) -->\n```(?:text|diff)\n)(.*?)(^```$)", re.M | re.S
 )
 NOT_KEPT = "No figures are kept here yet: `scripts/bench --docs {}` measures and keeps them.\n"
+FENCE = re.compile(r"^```python (bad|good)\b.*$", re.M)
+TITLED = {"bad": '```python title="wrong"', "good": '```python title="right"'}
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 
 
@@ -67,11 +69,7 @@ def write_pages() -> None:
     for rule in ALL:
         link = f"[{rule.code}]({rule.code}.md)"
         lines.append(f"| {link} | {rule.name} | {rule.severity} | {rule.summary} |")
-        page = (
-            document(rule)
-            .replace("```python bad", "```python")
-            .replace("```python good", "```python")
-        )
+        page = FENCE.sub(lambda found: TITLED[found[1]], document(rule))
         (PAGES / f"{rule.code}.md").write_text(f"# {page}")
     (PAGES / "index.md").write_text("\n".join(lines) + "\n")
 
@@ -83,8 +81,14 @@ def write_benchmarks() -> None:
         words = ast.get_docstring(ast.parse(script.read_text())) or ""
         kept = ROOT / "docs" / "bench" / f"{script.stem}.md"
         told = kept.read_text() if kept.exists() else NOT_KEPT.format(script.stem)
-        lines += [f"## {script.stem}", "", f"```text\n{words}\n```", "", told]
+        lines += [f"## {script.stem}", "", as_prose(words), "", told]
     (ROOT / "docs" / "benchmarks.md").write_text("\n".join(lines))
+
+
+def as_prose(words: str) -> str:
+    """A docstring as paragraphs, with how to call it as code."""
+    usage = re.compile(r"^Usage: (.+?)(?=\n\n|\Z)", re.M | re.S)
+    return usage.sub(r"```sh\n\1\n```", words)
 
 
 def current() -> dict[Path, str]:
