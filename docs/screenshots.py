@@ -1,16 +1,18 @@
 """Takes the pictures in docs/images anew: the terminal as SVG, statements as PNG.
 
-Usage: python docs/screenshots.py (needs torch, chromium and chromedriver: scripts/_browser).
+Usage: python docs/screenshots.py (needs torch, poppler, and what scripts/_browser brings).
 """
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+from base64 import b64decode
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -19,20 +21,43 @@ from docs.browser import browsing, is_here  # noqa: E402  (run as a file, it is 
 
 IMAGES = ROOT / "docs" / "images"
 SCRIPTS = ROOT / "docs" / "shown"
+NEXT_FINDING = "document.dispatchEvent(new KeyboardEvent('keydown', {key: 'n'}))"
+TO_TIMELINE = "document.querySelector('#time').scrollIntoView()"
+PRINTED = "statement-print.png"
+
+
+class Picture(NamedTuple):
+    script: str
+    theme: str = "light"
+    width: int = 1200
+    height: int = 1010
+    ranks: int = 1
+    norms: bool = True
+    act: str = ""
+    """Script that the page runs first."""
+
+
 PICTURES = {
-    "statement-clean.png": ("clean.py", "", "light"),
-    "statement-findings.png": ("five_findings.py", "", "light"),
-    "statement-gan.png": ("gan.py", "", "dark"),
-    "statement-long.png": ("long.py", "document.querySelector('#all').click()", "light"),
+    "statement-clean.png": Picture("clean.py"),
+    "statement-findings.png": Picture("five_findings.py", height=1180, norms=False),
+    "statement-gan.png": Picture("gan.py", theme="dark", height=860),
+    "statement-long.png": Picture("long.py", height=1180),
+    "statement-zoomed.png": Picture("long.py", height=860, act=NEXT_FINDING),
+    "statement-ranks.png": Picture("ranks.py", ranks=2),
+    "statement-phone.png": Picture("five_findings.py", width=390, height=844, act=TO_TIMELINE),
 }
-HEIGHT = 860
 TONES = {"1;31": "#ff8a80", "1;33": "#f2c260", "1;32": "#6fd39a", "1": "#ffffff", "2": "#8a94a3"}
 PAINTED = re.compile(r"\x1b\[([\d;]+)m(.*?)\x1b\[0m")
 
 
 def gradkeeper(folder: Path, *words: str) -> str:
+    return run(folder, "gradkeeper", *words)
+
+
+def run(folder: Path, *words: str) -> str:
+    """What a module prints, for a terminal."""
     done = subprocess.run(
-        [sys.executable, "-m", "gradkeeper", *words],
+        [sys.executable, "-m", *words],
         cwd=folder,
         env={**os.environ, "NO_COLOR": "", "FORCE_COLOR": "1", "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
@@ -42,7 +67,7 @@ def gradkeeper(folder: Path, *words: str) -> str:
         check=False,
     )
     if done.returncode not in (0, 1):
-        raise SystemExit(f"gradkeeper {' '.join(words)} failed:\n{done.stdout}")
+        raise SystemExit(f"{' '.join(words)} failed:\n{done.stdout}")
     return done.stdout
 
 
@@ -73,29 +98,53 @@ def _spans(line: str) -> str:
     return "".join([*parts, escape(line[place:])])
 
 
-def photograph(browser: Any, page: Path, picture: Path, act: str, theme: str) -> None:
-    browser.set_window_size(1200, HEIGHT)
+def photograph(browser: Any, page: Path, file: Path, picture: Picture) -> None:
+    size = {"width": picture.width, "height": picture.height}
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {**size, "deviceScaleFactor": 1, "mobile": False}
+    )
     browser.get(page.as_uri())
-    browser.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
-    if act:
-        browser.execute_script(act)
-    browser.save_screenshot(str(picture))
+    browser.execute_script("document.documentElement.dataset.theme = arguments[0]", picture.theme)
+    browser.execute_script(picture.act)
+    browser.save_screenshot(str(file))
+
+
+def print_first_page(browser: Any, page: Path, file: Path) -> None:
+    """As it comes out of a printer: PDF, and poppler's picture of it."""
+    browser.get(page.as_uri())
+    paper = {"paperWidth": 8.27, "paperHeight": 11.69}
+    pdf = page.with_suffix(".pdf")
+    pdf.write_bytes(b64decode(browser.execute_cdp_cmd("Page.printToPDF", paper)["data"]))
+    subprocess.run(
+        ["pdftoppm", "-png", "-r", "90", "-singlefile", str(pdf), str(file.with_suffix(""))],
+        timeout=60,
+        check=True,
+    )
+
+
+def write_statement(folder: Path, picture: Picture) -> Path:
+    launcher = ["torch.distributed.run", "--standalone", f"--nproc-per-node={picture.ranks}", "-m"]
+    command = ["gradkeeper", "run", "--exit-zero", *["--norms"] * picture.norms]
+    words = [*(launcher if picture.ranks > 1 else []), *command]
+    run(folder, *words, "--report", "page.html", picture.script)
+    return folder / "page.html"
 
 
 def main() -> int:
-    if not is_here():
-        print("needs chromium and chromedriver: scripts/_browser", file=sys.stderr)
+    if not is_here() or shutil.which("pdftoppm") is None:
+        print("needs chromium, chromedriver (scripts/_browser) and poppler", file=sys.stderr)
         return 2
     IMAGES.mkdir(exist_ok=True)
-    with TemporaryDirectory() as name, browsing() as browser:
-        folder = Path(name)
+    with TemporaryDirectory() as place, browsing() as browser:
+        folder = Path(place)
         for script in SCRIPTS.glob("*.py"):
             (folder / script.name).write_text(script.read_text())
         shown = gradkeeper(folder, "check", "six_lines.py")
         (IMAGES / "terminal.svg").write_text(terminal("gradkeeper check six_lines.py", shown))
-        for picture, (script_name, act, theme) in PICTURES.items():
-            gradkeeper(folder, "run", "--norms", "--report", "page.html", script_name)
-            photograph(browser, folder / "page.html", IMAGES / picture, act, theme)
+        for name, picture in PICTURES.items():
+            photograph(browser, write_statement(folder, picture), IMAGES / name, picture)
+        page = write_statement(folder, Picture("five_findings.py"))
+        print_first_page(browser, page, IMAGES / PRINTED)
     return 0
 
 

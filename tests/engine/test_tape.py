@@ -169,3 +169,47 @@ def test_the_engine_keeps_the_opening_and_the_latest_only() -> None:
 
     assert kinds(journal.tape) == ["Open", "Batch", "Batch", "Batch"]
     assert [e.source for e in journal.tape if isinstance(e, ev.Batch)] == ["7", "8", "9"]
+
+
+def figures(tape: Tape) -> list[tuple[float | None, float | None]]:
+    return [(event.loss, event.norm) for event in tape if isinstance(event, ev.Step)]
+
+
+@pytest.mark.parametrize("tape", [None, Tape()], ids=["notes", "own tape"])
+def test_a_step_tells_the_loss_and_the_norm_of_its_window(tape: Tape | None) -> None:
+    logged: list[dict[str, float]] = []
+    engine = plain(4, clip_norm=0.1, tape=tape, log=lambda step, values: logged.append(values))
+
+    assert figures(engine.tape) == [(one["loss"], one["grad_norm"]) for one in logged]
+
+
+def test_a_step_by_closure_tells_them_at_the_weights_before_it() -> None:
+    model = classifier()
+    engine = Engine(model, LBFGS(model.parameters(), max_iter=4))
+    x, y = rows(8)
+    before = cross_entropy(model(x), y).item()
+    with engine.window() as window:
+        window.closure(lambda: window.backward(cross_entropy(model(x), y)))
+
+    assert figures(engine.tape) == [(before, window.grad_norm)]
+
+
+def test_writing_down_the_loss_reads_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = classifier()
+    engine = Engine(model, SGD(model.parameters(), lr=0.1), progress=False)
+    x, y = rows(8)
+    reads: list[torch.Tensor] = []
+    item = torch.Tensor.item
+
+    def counted(tensor: torch.Tensor) -> float | int | bool:
+        reads.append(tensor)
+        return item(tensor)
+
+    monkeypatch.setattr(torch.Tensor, "item", counted)
+    for _ in range(5):
+        with engine.window() as window:
+            window.backward(cross_entropy(model(x), y))
+
+    assert len(reads) == 5, "the norm's, once per window"
+    assert len(figures(engine.tape)) == 5
+    assert len(reads) == 10, "the losses', when somebody reads the tape"

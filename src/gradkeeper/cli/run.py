@@ -12,11 +12,13 @@ import traceback
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from importlib.machinery import SourceFileLoader
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType, TracebackType
 from typing import IO, TYPE_CHECKING
 
+from gradkeeper.cli import ranks
 from gradkeeper.cli.errors import CliError
 from gradkeeper.cli.output import (
     add_report_option,
@@ -25,7 +27,7 @@ from gradkeeper.cli.output import (
     write_findings,
     write_statement,
 )
-from gradkeeper.model import Finding, Findings, Tape
+from gradkeeper.model import Finding, Tape
 from gradkeeper.model.tape import read_file
 from gradkeeper.report import FORMATS
 
@@ -75,12 +77,17 @@ def run(args: argparse.Namespace) -> int:
             job = _as_module if args.module else _as_script
             watch = _watch(args, tape, program)
             code = _watched(watch, lambda: job(program, arguments))
-            shown = _of_all_ranks(watch, ended_well=not code)
+            if ranks.number() and args.report is not None and recorded is not None:
+                writing.close()
+                ranks.send(recorded)
+            shown = ranks.findings_of_all(watch, ended_well=not code)
         if shown is None:
             return code
         if args.report is not None and recorded is not None:
+            others = ranks.received(_folder(stack))
+            events = chain.from_iterable(map(read_file, [recorded, *others]))
             told = [*shown, *watch.infos]
-            write_statement(read_file(recorded), told, args, title=" ".join([program, *arguments]))
+            write_statement(events, told, args, title=" ".join([program, *arguments]))
     _write(shown, args, live=watch.on_finding == "warn")
     if code or args.exit_zero:
         return code
@@ -100,16 +107,18 @@ def _program(args: argparse.Namespace) -> tuple[str, list[str]]:
 
 def _recorded(args: argparse.Namespace, stack: ExitStack) -> Path | None:
     """The file that events go to: where the user wants it, or until the report is written."""
-    rank = int(os.environ.get("RANK", "0"))
+    rank = ranks.number()
     if args.report is not None and rank == 0:
         with _opened(args.report, "a"):  # known before the training, not after it
             pass
     if args.tape is not None:
         tape: Path = args.tape
         return tape if rank == 0 else tape.with_name(f"{tape.name}.rank{rank}")
-    if args.report is None or rank:
-        return None
-    return Path(stack.enter_context(TemporaryDirectory(prefix="gradkeeper-")), "tape")
+    return None if args.report is None else _folder(stack) / "tape"
+
+
+def _folder(stack: ExitStack) -> Path:
+    return Path(stack.enter_context(TemporaryDirectory(prefix="gradkeeper-")))
 
 
 def _open_tape(path: Path | None, stack: ExitStack) -> Tape:
@@ -210,17 +219,6 @@ def _as_module(program: str, arguments: list[str]) -> None:
     sys.argv = [program, *arguments]
     sys.path[0] = os.getcwd()
     runpy.run_module(program, run_name="__main__", alter_sys=True)
-
-
-def _of_all_ranks(watch: "Watch", *, ended_well: bool) -> list[Finding] | None:
-    """Everybody's findings, on the rank that writes; None on the others."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        return watch.findings
-    from gradkeeper.watcher.gather import gather
-
-    runs = watch.runs if ended_well else None
-    everybody = gather(watch.findings, runs, watch.tape.record)
-    return None if everybody is None else list(Findings(everybody))
 
 
 def _write(findings: Iterable[Finding], args: argparse.Namespace, *, live: bool) -> None:

@@ -11,7 +11,6 @@ from gradkeeper.engine.owner import Owner
 from gradkeeper.engine.pending import Pending
 from gradkeeper.engine.refusal import RefusedError
 from gradkeeper.engine.settling import Outcome, finish_step, outcome_of, prepare, zero
-from gradkeeper.model import events as ev
 
 
 class Snapshot:
@@ -61,8 +60,7 @@ def settle_by_closure(
     before = Snapshot(owner)
     try:
         owner.optimizer.step(evaluations)  # type: ignore[arg-type]
-        desk.journal.write(ev.Step, optimizer=owner.name)
-        finish_step(owner, desk)
+        finish_step(owner, desk, evaluations.first or Pending(), evaluations.norm)
         outcome = Outcome(True, grad_norm=evaluations.norm)
     except RefusedError as refusal:
         before.restore()

@@ -27,6 +27,8 @@ class Journal:
         self._opening: tuple[Note, ...] = ()
         self._notes: deque[Note] = deque(maxlen=most)
         self._tape = tape
+        self.patient = tape is None
+        """Whether events are made later, when nobody minds that a device is waited for."""
         self._take: Callable[[Note], None] = self._notes.append if tape is None else self._record
 
     def here(self) -> Site:
@@ -35,6 +37,7 @@ class Journal:
         return self.site
 
     def write(self, kind: type[Event], **facts: Any) -> None:
+        """A fact may be a function that tells it: it is called when the event is made."""
         self._take((kind, self.site, facts))
 
     def opened(self) -> None:
@@ -57,4 +60,5 @@ class Journal:
 
     def _event(self, note: Note) -> Event:
         kind, site, facts = note
-        return kind(site=site, rank=self.rank, **facts)
+        known = {name: fact() if callable(fact) else fact for name, fact in facts.items()}
+        return kind(site=site, rank=self.rank, **known)

@@ -57,6 +57,10 @@ class Pending:
             )
 
     @property
+    def on_host(self) -> bool:
+        """Whether the loss can be read without waiting for a device."""
+        return self.loss is not None and self.loss.device.type == "cpu"
+
     def mean_loss(self) -> float | None:
         if self.loss is None:
             return None

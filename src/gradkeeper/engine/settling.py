@@ -34,7 +34,8 @@ def settle(owner: Owner, pending: Pending, desk: Desk) -> Outcome:
     try:
         norm = prepare(owner, pending, desk)
         waived = False
-        step(owner, desk)
+        owner.optimizer.step()
+        finish_step(owner, desk, pending, norm)
         return Outcome(True, grad_norm=norm)
     except RefusedError as refusal:
         return outcome_of(refusal, owner, desk)
@@ -57,18 +58,16 @@ def prepare(owner: Owner, pending: Pending, desk: Desk) -> float:
     return norm.length * weights.scale
 
 
-def step(owner: Owner, desk: Desk) -> None:
-    owner.optimizer.step()
-    desk.journal.write(ev.Step, optimizer=owner.name)
-    finish_step(owner, desk)
-
-
-def finish_step(owner: Owner, desk: Desk) -> None:
+def finish_step(owner: Owner, desk: Desk, pending: Pending, norm: float | None) -> None:
+    """The step is taken: `pending` and `norm` are what it spent."""
+    journal = desk.journal
+    loss = pending.mean_loss if journal.patient or pending.on_host else None
+    journal.write(ev.Step, optimizer=owner.name, loss=loss, norm=norm)
     owner.steps += 1
-    update_scale(owner, desk.journal, finite=True)
+    update_scale(owner, journal, finite=True)
     owner.schedule.tick()
     if owner.schedule.name:
-        desk.journal.write(ev.Tick, scheduler=owner.schedule.name, optimizer=owner.name)
+        journal.write(ev.Tick, scheduler=owner.schedule.name, optimizer=owner.name)
 
 
 def outcome_of(refusal: RefusedError, owner: Owner, desk: Desk) -> Outcome:

@@ -92,7 +92,7 @@ class Window:
     @property
     def loss(self) -> float | None:
         """The weighted mean of its losses so far. Reading it waits for the device."""
-        return self._pending.mean_loss
+        return self._pending.mean_loss()
 
     @property
     def weight(self) -> float:

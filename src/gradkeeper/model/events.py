@@ -160,13 +160,16 @@ class Clip(Event):
 class Step(Event):
     """An optimizer stepped, by itself or through `scaler`; `taken` is False if the scaler refused.
 
-    `finite` is False when what was spent is known to hold NaN or inf.
+    `finite` is False when what was spent is known to hold NaN or inf. `loss` and `norm` are those
+    of the window, the norm before clipping, where whoever stepped knew them anyway.
     """
 
     optimizer: str
     taken: bool = True
     scaler: str | None = None
     finite: bool | None = None
+    loss: float | None = None
+    norm: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,9 +239,13 @@ class Exhaust(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digest(Event):
-    """What each rank did in one window, in the order of ranks."""
+    """What each rank did in one window, in the order of ranks.
+
+    `exchange` counts the exchanges of gradients up to it, where it is told only afterwards.
+    """
 
     ranks: Names
+    exchange: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ def gather(
     `runs` is what this rank did, None if it did not end well; `record` takes events to the tape.
     """
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    store = _store()
+    store = store_of_launcher()
     if store is None:
         return findings if rank == 0 else None
     if rank:
@@ -65,7 +65,7 @@ def _hear(store: Any, rank: int) -> dict[str, Any]:
     return told
 
 
-def _store() -> Any:
+def store_of_launcher() -> Any:
     """torchrun keeps a store alive beside the ranks; without it there is no common place."""
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return None

@@ -101,16 +101,16 @@ def _turn(record: list[Any]) -> Turn:
 
 def digests(tallies: list[Tally]) -> Iterator[ev.Digest]:
     """Where ranks did not do the same, as far as all of them went."""
-    for turns in zip(*tallies, strict=False):
+    for exchange, turns in enumerate(zip(*tallies, strict=False), 1):
         if len({turn.did() for turn in turns}) > 1:
-            yield _digest(turns)
+            yield _digest(turns, exchange)
 
 
-def _digest(turns: tuple[Turn, ...]) -> ev.Digest:
+def _digest(turns: tuple[Turn, ...], exchange: int) -> ev.Digest:
     """At the line where a rank steps, which is where the others should have."""
     did = tuple(str(turn) for turn in turns)
     usual = max(did, key=did.count)
     odd = next((rank for rank, what in enumerate(did) if what != usual), 0)
     stepping = [turn.site for turn in (turns[odd], *turns) if turn.steps]
     site = stepping[0] if stepping else turns[odd].site
-    return ev.Digest(site=site, rank=odd, ranks=did)
+    return ev.Digest(site=site, rank=odd, ranks=did, exchange=exchange)

@@ -2,8 +2,10 @@
 
 from gradkeeper.model import Event, Findings, Site, audit
 from gradkeeper.model import events as ev
-from gradkeeper.report.statement.books import Repeat, Statement, read
+from gradkeeper.report.statement import whole
+from gradkeeper.report.statement.books import read
 from gradkeeper.report.statement.story import Shape
+from gradkeeper.report.statement.whole import Statement
 from gradkeeper.rules import ALL
 
 
@@ -33,9 +35,7 @@ def told(tape: list[Event]) -> Statement:
 def unfolded(statement: Statement) -> list[Shape]:
     """Every window, repetitions written out."""
     shapes = []
-    for passage in statement.passages:
-        stories = passage.stories if isinstance(passage, Repeat) else [passage]
-        times = passage.times if isinstance(passage, Repeat) else 1
+    for stories, times in map(whole.unfolded, statement.passages):
         for story in stories * times:
             assert story.shape is not None
             shapes.append(statement.shapes[story.shape])

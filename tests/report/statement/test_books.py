@@ -1,6 +1,6 @@
 from gradkeeper.model import Event
 from gradkeeper.model import events as ev
-from gradkeeper.report.statement.books import Lane
+from gradkeeper.report.statement.whole import Lane
 from tests.report.statement.telling import adopted, at, told, unfolded, window
 
 
@@ -129,3 +129,22 @@ def test_an_epoch_begins_at_the_loader_that_trains() -> None:
         tape += [check, ev.Batch(site=at(8), source="check")]
 
     assert [shape.epoch for shape in unfolded(told(tape))] == [True, False, True, False]
+
+
+def test_what_shows_only_at_the_end_is_pinned_to_the_last_window_with_its_line() -> None:
+    idle: list[Event] = [ev.Step(site=at(8), optimizer="idle")]
+    tape = [adopted(), adopted("idle", "other"), *((window() + idle) * 30), *window()]
+
+    statement = told([*tape, ev.Close(site=at(9))])
+
+    empty_step = [one.rule for one in statement.findings].index("GK103")
+    assert [one.lane for one in unfolded(statement) if empty_step in one.pins] == [1]
+
+
+def test_a_clip_that_comes_too_late_belongs_to_the_window_it_came_too_late_for() -> None:
+    late: list[Event] = [ev.Clip(site=at(8), accounts=("model",), bound=1.0)]
+
+    statement = told([adopted(), *((window() + late) * 3)])
+
+    assert [one.rule for one in statement.findings] == ["GK304"]
+    assert [len(shape.pins) for shape in unfolded(statement)] == [1, 1, 1]

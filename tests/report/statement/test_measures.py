@@ -35,6 +35,17 @@ def test_values_of_repeated_windows_find_their_place() -> None:
     assert curve["x"] == list(range(20))
 
 
+def test_a_step_that_says_what_it_spent_is_measured_by_that() -> None:
+    tape: list[Event] = [adopted()]
+    for loss in (4.0, 2.0):
+        told_by_step = ev.Step(site=at(7), optimizer="optimizer", loss=loss, norm=loss / 2)
+        tape += [*window()[:-1], told_by_step]
+
+    found = {curve["name"]: (curve["x"], curve["y"]) for curve in measures.curves(told(tape))}
+
+    assert found == {"loss": ([0, 1], [4.0, 2.0]), "unclipped norm": ([0, 1], [2.0, 1.0])}
+
+
 def test_what_is_not_finite_is_told_in_words_since_json_cannot() -> None:
     (curve,) = measures.curves(told([adopted(), measure(1, math.nan), *window()]))
 

@@ -51,7 +51,9 @@ def test_books_that_balance_say_so_first() -> None:
     assert "2 backward calls and 2 steps of 1 optimizer." in read.text
 
 
-@pytest.mark.parametrize(("windows", "said"), [(2, "1 finding"), (0, "The books balance")])
+@pytest.mark.parametrize(
+    ("windows", "said"), [(2, "1 finding"), (1, "The books balance"), (0, "No training was seen")]
+)
 def test_findings_are_counted_in_the_headline(windows: int, said: str) -> None:
     read = page([adopted(), *(window(zeroed=False) * windows)])
 

@@ -4,47 +4,24 @@ What the watcher did not write down because it only repeated stays a repetition 
 of training makes a small page. The rules come from the caller: this layer knows none.
 """
 
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from gradkeeper.model import Auditor, Entry, Event, Finding, Rule, Site
 from gradkeeper.model import events as ev
 from gradkeeper.model.account import Account
+from gradkeeper.report.statement.parting import Parting
+from gradkeeper.report.statement.ranks import ByRank, fold
 from gradkeeper.report.statement.story import OPEN, SKIPPED, SPENT, Shape, Story, line_of
+from gradkeeper.report.statement.whole import Lane, Repeat, Statement
 
 NOBODY = "no optimizer"
 AFTERWARDS = (ev.Zero, ev.Tick, ev.Update, ev.Save)
-"""What comes after a step, before the next backward, still belongs to its window."""
+"""What comes after a step, before the next backward, still belongs to its window; so does a clip
+that comes too late for it."""
 
 Pins = dict[tuple[str, str, int], int]
 """Rule, file and line of a finding, to its place in the report."""
-
-
-@dataclass(frozen=True)
-class Lane:
-    optimizer: str
-    rank: int | None = None
-
-
-@dataclass
-class Repeat:
-    """These windows came so many times more."""
-
-    stories: list[Story]
-    times: int
-
-
-@dataclass
-class Statement:
-    """All that the page tells."""
-
-    findings: list[Finding] = field(default_factory=list)
-    lanes: list[Lane] = field(default_factory=list)
-    shapes: list[Shape] = field(default_factory=list)
-    passages: list[Story | Repeat] = field(default_factory=list)
-    measures: dict[int, list[ev.Measure]] = field(default_factory=dict)
-    """By lane."""
-    backwards: int = 0
 
 
 def read(tape: Iterable[Event], rules: Iterable[Rule], findings: Iterable[Finding]) -> Statement:
@@ -63,6 +40,8 @@ class _Reader:
             (one.rule, one.site.file, one.site.line): place for place, one in enumerate(findings)
         }
         self._lanes: dict[Lane, int] = {}
+        self._passages: ByRank = {}
+        self._parting = Parting()
         self._shapes: dict[Shape, int] = {}
         self._now: dict[int, Story] = {}
         """By lane: the window that is being filled, or was just spent."""
@@ -71,6 +50,8 @@ class _Reader:
         self._stepped: dict[int | None, list[Story]] = {}
         """By rank: every window that was spent, for repetitions."""
         self._places: dict[int | None, int] = {}
+        self._taken: Counter[int] = Counter()
+        """By lane."""
         self._last: Story | None = None
         self._sources: dict[int | None, str] = {}
         self._new_epochs: dict[int | None, set[str]] = {}
@@ -78,8 +59,7 @@ class _Reader:
 
     def take(self, event: Event) -> None:
         if isinstance(event, ev.Measure):
-            lane = self._lane(event.optimizer, event.rank)
-            self._statement.measures.setdefault(lane, []).append(event)
+            self._measure(event)
             return
         if isinstance(event, ev.Again):
             self._repeat(event)
@@ -88,17 +68,24 @@ class _Reader:
             self._follow_data(event)
         entry, found = self._auditor.enter(event)
         told = [self._tell(entry, owner, mine) for owner, mine in self._concerned(entry)]
-        self._pin(found, [story for story in told if story is not None])
+        stories = [story for story in told if story is not None]
+        if isinstance(event, ev.Backward) and event.synced:
+            self._parting.exchanged(event, self._places[event.rank], next(iter(stories), None))
+        self._pin(event, found, stories)
 
     def finish(self) -> Statement:
         # In the order in which they began to wait: a lane that never steps comes last.
-        waiting = [story for story in self._now.values() if story.ended == OPEN and story.lines]
-        self._statement.passages += waiting
+        told, lanes = self._statement, list(self._lanes)
+        for lane, story in self._now.items():
+            if story.ended == OPEN and story.lines:
+                rank = next(iter(lanes[lane].ranks), None)
+                self._passages.setdefault(rank, []).append(story)
         for story in (*self._ended.values(), *self._now.values()):
             self._settle(story)
-        self._statement.shapes = list(self._shapes)
-        self._statement.lanes = list(self._lanes)
-        return self._statement
+        self._parting.pin(self._passages, self._shapes)
+        told.lanes, told.shapes = lanes, list(self._shapes)
+        fold(told, self._passages)
+        return told
 
     # Whose windows an event belongs to
 
@@ -130,7 +117,8 @@ class _Reader:
         if line is None:
             return None
         waiting, left = self._balance(owner, mine, event.rank)
-        story = self._story(self._lane(owner, event.rank), event)
+        afterwards = isinstance(event, AFTERWARDS) or (isinstance(event, ev.Clip) and not waiting)
+        story = self._story(self._lane(owner, event.rank), afterwards=afterwards)
         story.add(line._replace(waiting=waiting, left=left))
         if isinstance(event, ev.Backward):
             story.batches.add(entry.batch)
@@ -140,15 +128,16 @@ class _Reader:
         if _spends(event):
             story.ended = SPENT if getattr(event, "taken", True) else SKIPPED
             story.place = self._places[event.rank]
-            self._statement.passages.append(story)
+            self._count_step(event, story)
+            self._passages.setdefault(event.rank, []).append(story)
             self._stepped.setdefault(event.rank, []).append(story)
         self._last = story
         return story
 
-    def _story(self, lane: int, event: Event) -> Story:
+    def _story(self, lane: int, *, afterwards: bool) -> Story:
         """The window an event belongs to: a new one, if the last was spent."""
         now = self._now.get(lane)
-        if now is None or (now.ended != OPEN and not isinstance(event, AFTERWARDS)):
+        if now is None or (now.ended != OPEN and not afterwards):
             if lane in self._ended:
                 self._settle(self._ended[lane])
             if now is not None:
@@ -176,9 +165,33 @@ class _Reader:
         return len(waiting), any(account.lots for account in accounts)
 
     def _lane(self, optimizer: str, rank: int | None) -> int:
-        return self._lanes.setdefault(Lane(optimizer, rank), len(self._lanes))
+        lane = Lane(optimizer, () if rank is None else (rank,))
+        return self._lanes.setdefault(lane, len(self._lanes))
 
-    # Data, repetitions, findings
+    # Data, measurements, repetitions, findings
+
+    def _measure(self, event: ev.Measure) -> None:
+        lane = self._lane(event.optimizer, event.rank)
+        self._statement.measures.setdefault(lane, []).append(event)
+
+    def _count_step(self, event: Event, story: Story) -> None:
+        """Counts a step that was taken; if it says what it spent, that is a measurement."""
+        if story.ended != SPENT:
+            return
+        self._taken[story.lane] += 1
+        match event:
+            case ev.Step(loss=None, norm=None):
+                return
+            case ev.Step(optimizer=owner, loss=loss, norm=norm):
+                measure = ev.Measure(
+                    site=event.site,
+                    rank=event.rank,
+                    optimizer=owner,
+                    step=self._taken[story.lane],
+                    loss=loss,
+                    unclipped=norm,
+                )
+                self._measure(measure)
 
     def _follow_data(self, event: Event) -> None:
         match event:
@@ -200,25 +213,37 @@ class _Reader:
     def _repeat(self, event: ev.Again) -> None:
         self._statement.backwards += event.times * len(event.lines)
         since = self._places.get(event.rank, 0) - event.length
+        self._parting.repeated(event, since)
         stepped = self._stepped.get(event.rank, [])
         round_ = [story for story in stepped[-event.length :] if story.place > since]
         if not round_:
             return
+        for story in round_:
+            self._taken[story.lane] += event.times * (story.ended == SPENT)
         # Told before the last round, not after it: that one may still lack what closes it, which
         # comes with the next events. The round before is whole, and all rounds were alike.
         before = stepped[-2 * len(round_) : -len(round_)]
         alike = [story.lane for story in before] == [story.lane for story in round_]
-        passages = self._statement.passages
+        passages = self._passages[event.rank]
         last = next(n for n in range(len(passages) - 1, -1, -1) if passages[n] is round_[0])
         passages.insert(last, Repeat(before if alike else round_, event.times))
 
-    def _pin(self, found: list[Finding], told: list[Story]) -> None:
+    def _pin(self, event: Event, found: list[Finding], told: list[Story]) -> None:
         for finding in found:
             place = self._pins.get((finding.rule, finding.site.file, finding.site.line))
-            stories = _at(told, finding.site) or ([self._last] if self._last else [])
-            if place is not None:
-                for story in stories:
-                    story.pins.add(place)
+            if place is None:
+                continue
+            if isinstance(event, ev.Digest) and event.exchange is not None:
+                self._parting.told(event, place)
+                continue
+            for story in _at(told, finding.site) or self._latest(finding.site):
+                story.pins.add(place)
+
+    def _latest(self, site: Site) -> list[Story]:
+        """The window that a finding without one belongs to: the last with its line, or the last."""
+        open_ = [*self._ended.values(), *self._now.values()]
+        there = [story for story in open_ if any(line.site == site for line in story.lines)]
+        return there[-1:] or ([self._last] if self._last else [])
 
 
 def _at(stories: list[Story], site: Site) -> list[Story]:

@@ -1,5 +1,6 @@
 """Findings as HTML: what happens, the lines that explain it, the way out."""
 
+import re
 from collections.abc import Iterator
 from html import escape
 
@@ -15,19 +16,19 @@ def counted(findings: list[Finding]) -> list[Finding]:
     return [one for one in findings if one.severity is not Severity.INFO]
 
 
-def verdict(findings: list[Finding]) -> str:
-    """The headline."""
+def verdict(findings: list[Finding], *, seen: bool) -> str:
+    """The headline; `seen` is False where there was nothing to judge."""
     many = len(counted(findings))
     if not many:
-        return "The books balance"
+        return "The books balance" if seen else "No training was seen"
     return f"{many} finding{'s' * (many > 1)}"
 
 
 def brief(findings: list[Finding]) -> str:
     """One line for each, below the headline."""
     lines = "".join(
-        f'<li><a href="#finding-{number}"><code>{escape(place(one))}</code> {escape(one.rule)}'
-        f" {escape(one.name)}</a>: {escape(one.message)}</li>"
+        f'<li class="{one.severity}"><a href="#finding-{number}"><code>{escape(place(one))}</code>'
+        f" {escape(one.rule)} {escape(one.name)}</a>: {_words(one.message)}</li>"
         for number, one in _gravest_first(findings)
         if one.severity is not Severity.INFO
     )
@@ -55,7 +56,7 @@ def _card(finding: Finding, number: int) -> str:
         f'<header><span class="badge">{finding.severity}{doubt}</span>'
         f"<h3><code>{escape(finding.rule)}</code> {escape(finding.name)}</h3>"
         f'<span class="place">{escape(place(finding))}</span>{asides}</header>'
-        f'<p class="message">{escape(_sentence(finding.message))}</p>{_excerpts(finding)}{rest}'
+        f'<p class="message">{_words(_sentence(finding.message))}</p>{_excerpts(finding)}{rest}'
         f'<footer><button type="button" data-jump="{number}">Show on the timeline</button>'
         f"<code>gradkeeper explain {escape(finding.rule)}</code></footer></article>"
     )
@@ -65,11 +66,16 @@ def _sentence(message: str) -> str:
     return f"{message[:1].upper()}{message[1:]}."
 
 
+def _words(text: str) -> str:
+    """Names between backticks as code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
 def _rest(finding: Finding) -> Iterator[str]:
     if finding.detail:
-        yield f'<p class="detail">{escape(finding.detail)}</p>'
+        yield f'<p class="detail">{_words(finding.detail)}</p>'
     if finding.remedy:
-        yield f'<p class="remedy"><b>Remedy:</b> {escape(finding.remedy)}</p>'
+        yield f'<p class="remedy"><b>Remedy:</b> {_words(finding.remedy)}</p>'
 
 
 def _excerpts(finding: Finding) -> str:
@@ -79,13 +85,14 @@ def _excerpts(finding: Finding) -> str:
     for because in finding.because:
         site = because.site
         notes.setdefault(site.file, {}).setdefault(site.line, []).append(because.note)
+    named = len(notes) > 1
     return "".join(
-        _excerpt(file, lines, finding.site.line if file == finding.site.file else 0)
+        _excerpt(file, lines, finding.site.line if file == finding.site.file else 0, named=named)
         for file, lines in notes.items()
     )
 
 
-def _excerpt(file: str, notes: dict[int, list[str]], fault: int) -> str:
+def _excerpt(file: str, notes: dict[int, list[str]], fault: int, *, named: bool) -> str:
     if all(line_of(file, line) is None for line in notes):
         said = "; ".join(f"line {line}: {', '.join(some)}" for line, some in sorted(notes.items()))
         return (
@@ -94,26 +101,29 @@ def _excerpt(file: str, notes: dict[int, list[str]], fault: int) -> str:
         )
     rows = []
     last = 0
-    for number in _around(notes):
-        text = line_of(file, number)
-        if text is None:
-            continue
+    for number, text in _around(file, notes):
         if last and number != last + 1:
             rows.append('<tr class="gap"><td></td><td>⋮</td></tr>')
         last = number
         rows.append(_row(number, text, notes.get(number, []), fault=number == fault))
-    caption = f"<caption>{escape(shown_path(file))}</caption>"
+    caption = f"<caption>{escape(shown_path(file))}</caption>" if named else ""
     return f'<table class="excerpt">{caption}<tbody>{"".join(rows)}</tbody></table>'
 
 
-def _around(notes: dict[int, list[str]]) -> list[int]:
+def _around(file: str, notes: dict[int, list[str]]) -> list[tuple[int, str]]:
+    """The lines that are shown; an empty one is no good end."""
     near = {line + off for line in notes for off in range(-AROUND, AROUND + 1)}
-    return sorted(one for one in near if one > 0)
+    lines = [(one, line_of(file, one)) for one in sorted(near) if one > 0]
+    shown = [(number, text) for number, text in lines if text is not None]
+    for end in (0, -1):
+        while shown and not shown[end][1].strip() and shown[end][0] not in notes:
+            shown.pop(end)
+    return shown
 
 
 def _row(number: int, text: str, notes: list[str], *, fault: bool) -> str:
     kind = "fault" if fault else "reason" if notes else "quiet"
-    said = "".join(f'<span class="note">{escape(note)}</span>' for note in notes)
+    said = "".join(f'<span class="note">{_words(note)}</span>' for note in notes)
     return (
         f'<tr class="{kind}"><td class="number">{number}</td>'
         f"<td><code>{escape(text.rstrip())}</code>{said}</td></tr>"

@@ -7,11 +7,11 @@ from statistics import median
 from typing import Any
 
 from gradkeeper.model.events import Measure
-from gradkeeper.report.statement.books import Repeat, Statement
 from gradkeeper.report.statement.story import SPENT
+from gradkeeper.report.statement.whole import Statement, unfolded
 
 MOST_POINTS = 20_000
-CURVES = {"loss": "loss", "norm": "gradient norm", "unclipped": "norm before clipping"}
+CURVES = {"loss": "loss", "norm": "gradient norm", "unclipped": "unclipped norm"}
 SPARK = (96, 20, 64)
 """Width, height and points of a layer's small curve."""
 
@@ -34,6 +34,7 @@ def curves(statement: Statement) -> list[dict[str, Any]]:
                 found.append(
                     {
                         "lane": lane,
+                        "where": "".join(f"rank {one}" for one in statement.lanes[lane].ranks[:1]),
                         "name": label,
                         "x": [place for place, _ in thin],
                         "y": [_short(value) for _, value in thin],
@@ -60,9 +61,7 @@ def _places(statement: Statement) -> dict[tuple[int, int], int]:
 def _shapes(statement: Statement) -> Iterator[int]:
     if not statement.measures:
         return
-    for passage in statement.passages:
-        stories = passage.stories if isinstance(passage, Repeat) else [passage]
-        times = passage.times if isinstance(passage, Repeat) else 1
+    for stories, times in map(unfolded, statement.passages):
         for _ in range(times):
             yield from (story.shape or 0 for story in stories)
 

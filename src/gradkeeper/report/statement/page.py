@@ -12,8 +12,8 @@ from gradkeeper.model import Finding, Severity, Site
 from gradkeeper.report.source import line_of, shown_path
 from gradkeeper.report.statement import findings as cards
 from gradkeeper.report.statement import measures
-from gradkeeper.report.statement.books import Repeat, Statement
 from gradkeeper.report.statement.story import OPEN, SKIPPED, SPENT, Shape, Story
+from gradkeeper.report.statement.whole import Repeat, Statement
 
 SCRIPTS = ("data.js", "view.js", "svg.js", "timeline.js", "curves.js", "table.js", "main.js")
 Run = tuple[list[int], int]
@@ -25,10 +25,11 @@ def render(statement: Statement, title: str) -> str:
     counted = cards.counted(statement.findings)
     runs = _runs(statement)
     layers = measures.layers(statement)
+    seen = bool(statement.backwards or runs)
     return Template((assets / "page.html").read_text(encoding="utf-8")).substitute(
         title=escape(title),
-        verdict=cards.verdict(statement.findings),
-        mood="balanced" if not counted else str(min(counted, key=_gravity).severity),
+        verdict=cards.verdict(statement.findings, seen=seen),
+        mood=str(min(counted, key=_gravity).severity) if counted else _mood(seen=seen),
         lead=escape(_lead(statement, runs)),
         brief=cards.brief(statement.findings),
         totals=_totals(statement, runs),
@@ -46,6 +47,10 @@ def in_script(value: object) -> str:
     """JSON that cannot end the script element it stands in, nor a line of it."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _mood(*, seen: bool) -> str:
+    return "balanced" if seen else "nothing"
 
 
 def _gravity(finding: Finding) -> int:
@@ -68,22 +73,24 @@ def _numbers(stories: list[Story]) -> list[int]:
 
 
 def _count(statement: Statement, runs: list[Run], what: Callable[[Shape], int]) -> int:
-    """A sum over all windows of something that their shape tells."""
-    each = [what(shape) for shape in statement.shapes]
+    """A sum over all windows, of all ranks, of something that their shape tells."""
+    ranks = [max(1, len(lane.ranks)) for lane in statement.lanes]
+    each = [what(shape) * ranks[shape.lane] for shape in statement.shapes]
     return sum(times * sum(each[shape] for shape in shapes) for shapes, times in runs)
 
 
 def _lead(statement: Statement, runs: list[Run]) -> str:
     steps = _count(statement, runs, lambda shape: shape.ended != OPEN)
     owners = len({lane.optimizer for lane in statement.lanes})
-    ranks = {lane.rank for lane in statement.lanes}
+    ranks = {rank for lane in statement.lanes for rank in lane.ranks}
     where = f" on {len(ranks)} ranks" if len(ranks) > 1 else ""
-    if len(ranks) == 1 and None not in ranks:
+    if len(ranks) == 1:
         where = f", as rank {ranks.pop()} kept its books (findings are of all ranks)"
     if not statement.backwards and not steps:
         return "No backward call and no step was seen."
+    fine = "" if cards.counted(statement.findings) else "Nothing wrong was found in "
     return (
-        f"{statement.backwards:,} backward call{'s' * (statement.backwards != 1)} and"
+        f"{fine}{statement.backwards:,} backward call{'s' * (statement.backwards != 1)} and"
         f" {steps:,} step{'s' * (steps != 1)} of {owners} optimizer{'s' * (owners != 1)}{where}."
         " Each backward() pays a gradient in, each step() spends it, zero_grad() closes the"
         " account: every gradient should reach the weights exactly once."
@@ -98,7 +105,10 @@ def _totals(statement: Statement, runs: list[Run]) -> str:
         "thrown away unspent": _count(statement, runs, _thrown_away),
         "windows unfinished": _count(statement, runs, lambda shape: shape.ended == OPEN),
     }
-    return "".join(f"<div><dt>{name}</dt><dd>{many:,}</dd></div>" for name, many in said.items())
+    return "".join(
+        f'<div class="{"some" if many else "none"}"><dt>{name}</dt><dd>{many:,}</dd></div>'
+        for name, many in said.items()
+    )
 
 
 def _thrown_away(shape: Shape) -> int:
@@ -109,7 +119,7 @@ def _data(statement: Statement, runs: list[Run]) -> dict[str, Any]:
     sites: dict[Site, int] = {}
     shapes = [_shape(shape, sites) for shape in statement.shapes]
     return {
-        "lanes": [{"name": lane.optimizer, "rank": lane.rank} for lane in statement.lanes],
+        "lanes": [{"name": lane.optimizer, "where": lane.where} for lane in statement.lanes],
         "shapes": shapes,
         "sites": [_site(site) for site in sites],
         "runs": runs,

@@ -10,6 +10,7 @@ function drawCurves() {
     return some.length ? panel(name, some) : null;
   });
   place.replaceChildren(...panels.filter((one) => one));
+  document.getElementById("unmeasured").hidden = names.length > 0;
 }
 
 function panel(name, curves) {
@@ -24,10 +25,10 @@ function panel(name, curves) {
   const span = scale(high) - scale(low) || 1;
   const up = (y) => TALL - 14 - (TALL - 30) * (scale(y) - scale(low)) / span;
   root.append(svg("rect", { class: "lane", x: GUTTER, y: 8, width: width - GUTTER - 4, height: TALL - 14, rx: 4 }));
-  root.append(svg("text", { class: "lane-name", x: 4, y: 24 }, shortened(name, 22)));
+  root.append(svg("text", { class: "lane-name", x: 8, y: 24 }, shortened(name, GUTTER / 6)));
   if (known.length) {
     const range = low === high ? brief(low) : `${brief(low)} to ${brief(high)}`;
-    root.append(svg("text", { class: "tick name", x: 4, y: 39 }, log ? `${range}, log` : range));
+    root.append(svg("text", { class: "tick name", x: 8, y: 39 }, log ? `${range}, log` : range));
   }
   parts.forEach((points, i) => {
     const lane = curves[i].lane;
@@ -39,13 +40,19 @@ function panel(name, curves) {
       if (typeof y === "string") root.append(svg("text", { class: "pin error", x: at(x), y: 20 }, "✕", svg("title", {}, y)));
     }
     if (curves.length > 1 && i < 3) {
-      root.append(svg("text", { class: `curve-name tone-${lane % 6}`, x: 4, y: 56 + 14 * i }, `― ${shortened(laneName(lane), 15)}`));
+      root.append(svg("text", { class: `curve-name tone-${lane % 6}`, x: 8, y: 56 + 14 * i }, `― ${shortened(curveName(curves[i]), GUTTER / 8)}`));
     }
   });
   if (view.chosen >= view.from && view.chosen < view.to) {
     root.append(svg("line", { class: "cursor", x1: at(view.chosen), x2: at(view.chosen), y1: 8, y2: TALL - 6 }));
   }
   return make("div", { class: "chart" }, root);
+}
+
+/** What tells it from the others: the optimizer, or where there is one only, the rank. */
+function curveName({ lane, where }) {
+  const several = data.lanes.some(({ name }) => name !== data.lanes[lane].name);
+  return several || !where ? data.lanes[lane].name : where;
 }
 
 /** The points in view, thinned to what a screen can show: the extremes of every few. */

@@ -99,8 +99,8 @@ function siteOf(line) {
 }
 
 function laneName(lane) {
-  const { name, rank } = data.lanes[lane];
-  return rank === null ? name : `${name}, rank ${rank}`;
+  const { name, where } = data.lanes[lane];
+  return where ? `${name}, ${where}` : name;
 }
 
 function severityOf(shape) {

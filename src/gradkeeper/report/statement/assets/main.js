@@ -81,7 +81,7 @@ function syncButtons() {
 
 function laneButtons() {
   if (data.lanes.length < 2) return;
-  document.getElementById("lanes").append(...data.lanes.map((_, lane) => make("button", {
+  document.getElementById("lanes").append("Lanes ", ...data.lanes.map((_, lane) => make("button", {
     type: "button", "data-lane": lane, "aria-pressed": "true", onclick: () => {
       if (!view.hidden.delete(lane)) view.hidden.add(lane);
       view.page = 0;
@@ -142,12 +142,15 @@ for (const button of document.querySelectorAll("[data-jump]")) {
   button.addEventListener("click", () => jump(pin));
 }
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", nameTheme);
+window.addEventListener("beforeprint", () => { paper = 900; if (total) draw(); });
+window.addEventListener("afterprint", () => { paper = 0; if (total) draw(); });
 let settled = 0;
 window.addEventListener("resize", () => {
   cancelAnimationFrame(settled);
-  settled = requestAnimationFrame(draw);
+  settled = requestAnimationFrame(() => { if (total) draw(); });
 });
 
+document.getElementById("only").hidden = !data.findings.length;
 laneButtons();
 nameTheme();
 if (total) draw();

@@ -17,10 +17,13 @@ function fill(element, facts, children) {
   return element;
 }
 
-const GUTTER = 128;
+let GUTTER = 128;
+/** How wide charts are drawn, if not as wide as the screen: paper has its own width. */
+let paper = 0;
 
 function canvas(height, label) {
-  const width = Math.max(360, document.querySelector("main").clientWidth);
+  const width = paper || Math.max(320, document.getElementById("timeline").clientWidth);
+  GUTTER = width < 600 ? 106 : 128;
   return { width, root: svg("svg", {
     viewBox: `0 0 ${width} ${height}`, width: "100%", role: "img", "aria-label": label }) };
 }

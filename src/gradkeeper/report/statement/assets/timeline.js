@@ -14,11 +14,14 @@ function drawTimeline() {
     root.append(
       svg("rect", { class: "lane", x: GUTTER, y: base - LANE + 16, width: width - GUTTER - 4,
         height: LANE - 12, rx: 4 }),
-      svg("text", { class: "lane-name", x: 4, y: base - LANE / 2 + 8 },
-        shortened(laneName(lane), 18), svg("title", {}, laneName(lane))));
+      svg("text", { class: "lane-name", x: 8, y: base - LANE / 2 + 8 },
+        shortened(data.lanes[lane].name, GUTTER / 7.5), svg("title", {}, laneName(lane))),
+      svg("text", { class: "tick name", x: 8, y: base - LANE / 2 + 23 }, data.lanes[lane].where));
   });
   const row = new Map(lanes.map((lane, i) => [lane, HEAD + (i + 1) * LANE - 10]));
-  if (many <= Math.min(MOST_COLUMNS, (width - GUTTER) / 5)) {
+  const oneByOne = many <= Math.min(MOST_COLUMNS, (width - GUTTER) / 5);
+  document.getElementById("summed").hidden = oneByOne;
+  if (oneByOne) {
     for (let place = view.from; place < view.to; place++) {
       const shape = shapeAt(place);
       if (row.has(shape.lane)) root.append(drawWindow(place, shape, at(place), column, row.get(shape.lane)));
@@ -75,6 +78,8 @@ function drawColumns(root, row, width) {
   const columns = Math.min(MOST_COLUMNS, Math.floor((width - GUTTER) / 5));
   const wide = (width - GUTTER - 8) / columns;
   const each = (view.to - view.from) / columns;
+  document.getElementById("summed").textContent = `Each bar sums up about ${Math.max(2, Math.round(each)).toLocaleString("en")}` +
+    " windows, a mark above it says that one of them has a finding. Click a bar to look closer, or press n for the next finding.";
   for (let i = 0; i < columns; i++) {
     const from = view.from + Math.floor(i * each);
     const to = Math.max(from + 1, view.from + Math.floor((i + 1) * each));
@@ -149,7 +154,7 @@ function drawAxis(root, at, column, width, height) {
     root.append(svg("text", { class: "tick", x, y: height - 6 }, text));
   }
   if (many === 1 || every > many) root.append(svg("text", { class: "tick", x: at(view.from), y: height - 6 }, view.from + 1));
-  root.append(svg("text", { class: "tick name", x: 4, y: height - 6 }, "window"));
+  root.append(svg("text", { class: "tick name", x: 8, y: height - 6 }, "window"));
   if (view.chosen >= view.from && view.chosen < view.to) {
     root.append(svg("line", { class: "cursor", x1: at(view.chosen), x2: at(view.chosen), y1: HEAD - 6, y2: height - FOOT + 4 }));
   }
@@ -179,7 +184,7 @@ function drawOverview() {
   }
   root.append(svg("rect", { class: "shown", x: x(view.from), y: 2, height: 18, rx: 3,
     width: Math.max(4, x(view.to) - x(view.from)) }));
-  root.append(svg("text", { class: "tick name", x: 4, y: 16 }, "whole run"));
+  root.append(svg("text", { class: "tick name", x: 8, y: 16 }, "whole run"));
   root.addEventListener("click", (event) => {
     const box = root.getBoundingClientRect();
     const middle = total * ((event.clientX - box.left) * width / box.width - GUTTER) / span;

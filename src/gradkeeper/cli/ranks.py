@@ -1,0 +1,46 @@
+"""`gradkeeper run` under torchrun: every rank tells rank 0 what it found, and rank 0 writes."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gradkeeper.model import Finding, Findings
+
+if TYPE_CHECKING:
+    from gradkeeper.watcher.session import Watch
+
+
+def number() -> int:
+    """This process's rank."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def _alone() -> bool:
+    return int(os.environ.get("WORLD_SIZE", "1")) == 1
+
+
+def findings_of_all(watch: "Watch", *, ended_well: bool) -> list[Finding] | None:
+    """On the rank that writes; None on the others, which send theirs."""
+    if _alone():
+        return watch.findings
+    from gradkeeper.watcher.gather import gather
+
+    runs = watch.runs if ended_well else None
+    everybody = gather(watch.findings, runs, watch.tape.record)
+    return None if everybody is None else list(Findings(everybody))
+
+
+def send(tape: Path) -> None:
+    """This rank's tape, for the statement; before its findings."""
+    from gradkeeper.watcher.sending import send
+
+    send(tape)
+
+
+def received(folder: Path) -> list[Path]:
+    """The tapes of the other ranks, put into a folder."""
+    if _alone():
+        return []
+    from gradkeeper.watcher.sending import received
+
+    return received(folder)
