@@ -117,11 +117,10 @@ NEVER_ZEROED = DDP.replace("    optimizer.zero_grad()\n", "")
 FSDP_NEVER_ZEROED = FSDP.replace("    optimizer.zero_grad()\n", "")
 
 
-def torchrun(folder: Path, code: str, *more: str) -> list[dict[str, Any]]:
+def launched(folder: Path, code: str, *options: str) -> "subprocess.CompletedProcess[str]":
     (folder / "train.py").write_text(HEADER + code + FOOTER)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    options = ["--exit-zero", "--format", "json", "--output", "found.json", *more]
-    job = subprocess.run(
+    return subprocess.run(
         [*command, "-m", "gradkeeper", "run", *options, "train.py"],
         cwd=folder,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -130,6 +129,11 @@ def torchrun(folder: Path, code: str, *more: str) -> list[dict[str, Any]]:
         check=False,
         timeout=300,
     )
+
+
+def torchrun(folder: Path, code: str, *more: str) -> list[dict[str, Any]]:
+    options = ["--exit-zero", "--format", "json", "--output", "found.json", *more]
+    job = launched(folder, code, *options)
     assert job.returncode == 0, job.stderr[-3000:]
     assert "stops watching" not in job.stderr
     found: list[dict[str, Any]] = json.loads((folder / "found.json").read_text())["findings"]
@@ -207,3 +211,26 @@ def test_both_ranks_are_in_one_report(code: str, tmp_path: Path) -> None:
     (found,) = torchrun(tmp_path, code)
 
     assert (found["rule"], found["count"], found["rank"]) == ("GK101", 58, None)
+
+
+LATE_TO_LEAVE = """
+import atexit, time
+
+def leave():
+    time.sleep(2)
+    open("left", "w").close()
+
+if dist.get_rank() == 1:
+    atexit.register(leave)
+"""
+
+
+def test_each_finding_is_shown_once_and_nobody_is_ended_early(tmp_path: Path) -> None:
+    job = launched(tmp_path, LATE_TO_LEAVE + SKIPPED_ALONE.replace("optimizer.zero_grad()", "pass"))
+
+    assert job.returncode == 1
+    assert job.stderr.count("GK101 stale-gradient (rank 0)") == 1
+    assert job.stderr.count("GK503 ranks-disagree (rank 1)") == 1
+    assert "GK101 stale-gradient (rank 1)" not in job.stderr
+    assert "gradkeeper: found 2 errors" in job.stderr
+    assert (tmp_path / "left").exists()

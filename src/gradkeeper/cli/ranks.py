@@ -20,6 +20,21 @@ def _alone() -> bool:
     return int(os.environ.get("WORLD_SIZE", "1")) == 1
 
 
+def before_the_script() -> None:
+    if number() and not _alone():
+        from gradkeeper.watcher.leaving import tell_when_left
+
+        tell_when_left()
+
+
+def before_an_error() -> None:
+    """Before rank 0 exits with one, which ends the others wherever they are."""
+    if not _alone():
+        from gradkeeper.watcher.leaving import wait_until_left
+
+        wait_until_left()
+
+
 def findings_of_all(watch: "Watch", *, ended_well: bool) -> list[Finding] | None:
     """On the rank that writes; None on the others, which send theirs."""
     if _alone():

@@ -9,7 +9,7 @@ import os
 import runpy
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack
 from importlib.machinery import SourceFileLoader
 from itertools import chain
@@ -29,7 +29,8 @@ from gradkeeper.cli.output import (
 )
 from gradkeeper.model import Finding, Tape
 from gradkeeper.model.tape import read_file
-from gradkeeper.report import FORMATS
+from gradkeeper.report import FORMATS, text
+from gradkeeper.report.paint import paint_for
 
 if TYPE_CHECKING:
     from gradkeeper.watcher.session import Watch
@@ -76,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
             tape = _open_tape(recorded, writing)
             job = _as_module if args.module else _as_script
             watch = _watch(args, tape, program)
+            ranks.before_the_script()
             code = _watched(watch, lambda: job(program, arguments))
             if ranks.number() and args.report is not None and recorded is not None:
                 writing.close()
@@ -88,10 +90,11 @@ def run(args: argparse.Namespace) -> int:
             events = chain.from_iterable(map(read_file, [recorded, *others]))
             told = [*shown, *watch.infos]
             write_statement(events, told, args, title=" ".join([program, *arguments]))
-    _write(shown, args, live=watch.on_finding == "warn")
-    if code or args.exit_zero:
+    _write(shown, args, told=watch.findings if watch.on_finding == "warn" else [])
+    if code or args.exit_zero or not shown:
         return code
-    return 1 if shown else 0
+    ranks.before_an_error()
+    return 1
 
 
 def _program(args: argparse.Namespace) -> tuple[str, list[str]]:
@@ -142,7 +145,7 @@ def _watch(args: argparse.Namespace, tape: Tape, program: str) -> "Watch":
         if error.name != "torch":
             raise
         raise CliError("needs torch: pip install 'gradkeeper[torch]'") from None
-    live = args.format == "text" and args.output is None
+    live = args.format == "text" and args.output is None and ranks.number() == 0
     own = () if args.module else (str(Path(program).resolve().parent) + os.sep,)
     show = shower(args.color) if live else None
     try:
@@ -221,15 +224,17 @@ def _as_module(program: str, arguments: list[str]) -> None:
     runpy.run_module(program, run_name="__main__", alter_sys=True)
 
 
-def _write(findings: Iterable[Finding], args: argparse.Namespace, *, live: bool) -> None:
-    shown = list(findings)
+def _write(findings: list[Finding], args: argparse.Namespace, *, told: list[Finding]) -> None:
+    """`told`: what was shown while the script ran; other ranks' findings were not."""
     if args.output is not None:
-        write_findings(shown, args)
-        return
-    if args.format == "text" and live and shown:
+        write_findings(findings, args)
+    elif args.format != "text" or not told:
+        sys.stderr.write(rendered(findings, args, sys.stderr))
+    else:
+        known = {(one.rule, one.site) for one in told}
+        paint = paint_for(sys.stderr, args.color)
+        for one in findings:
+            if (one.rule, one.site) not in known:
+                print(text.render_one(one, paint=paint), file=sys.stderr)
         if not args.quiet:
-            from gradkeeper.report.text import summary
-
-            sys.stderr.write(f"gradkeeper: {summary(shown)}")
-        return
-    sys.stderr.write(rendered(shown, args, sys.stderr))
+            sys.stderr.write(f"gradkeeper: {text.summary(findings)}")

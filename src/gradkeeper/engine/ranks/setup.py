@@ -35,7 +35,7 @@ def _together(owners: list[Owner], sync: Sync | None, journal: Journal) -> "Toge
     if any(_is_sharded(model) for model in models):
         exchanger = _shards(owners, every=sync != "last")
     else:
-        exchanger = _replicas(owners, every=sync == "every")
+        exchanger = _replicas(owners, sync)
     return Together(Roll(News(), journal), exchanger, models, journal)
 
 
@@ -73,7 +73,7 @@ def _shards(owners: list[Owner], *, every: bool) -> Any:
     return Shards(owner.model, parameters, every=every)
 
 
-def _replicas(owners: list[Owner], *, every: bool) -> Any:
+def _replicas(owners: list[Owner], sync: Sync | None) -> Any:
     from torch.nn.parallel import DistributedDataParallel
 
     from gradkeeper.engine.ranks.replicas import Replicas
@@ -94,7 +94,13 @@ def _replicas(owners: list[Owner], *, every: bool) -> Any:
                 f"{names}: wrap the model in DistributedDataParallel or call fully_shard(model)"
             )
     _check_world({wrapper.process_group.size() for wrapper in wrappers})
-    return Replicas(wrappers, every=every)
+    static = any(wrapper.static_graph for wrapper in wrappers)
+    if static and sync == "last":
+        raise SetupError(
+            "DistributedDataParallel(static_graph=True) must exchange its very first backward, so "
+            'sync="last" is not possible: use sync="every" or leave static_graph out'
+        )
+    return Replicas(wrappers, every=static or sync == "every")
 
 
 def _check_world(sizes: set[int]) -> None:
