@@ -52,6 +52,19 @@ def test_a_crashed_run_still_has_its_statement_and_keeps_its_traceback(tmp_path:
     assert sorted(one.name for one in tmp_path.iterdir()) == ["page.html", "train.py"]
 
 
+def test_a_script_whose_name_is_no_utf8_has_its_statement(tmp_path: Path) -> None:
+    name = os.fsdecode(b"tr\xff.py")
+    try:
+        (tmp_path / name).write_text(SCRIPT)
+    except OSError:
+        pytest.skip("this file system takes no such names")
+
+    job = run(tmp_path, "--exit-zero", "--report", "page.html", name)
+
+    assert job.returncode == 0, job.stderr
+    assert '<h1 id="verdict">1 finding</h1>' in (tmp_path / "page.html").read_text()
+
+
 def test_a_page_that_cannot_be_written_is_known_before_the_training(tmp_path: Path) -> None:
     job = run(tmp_path, "--report", "no/such/page.html", "train.py", "crash")
 

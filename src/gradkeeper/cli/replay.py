@@ -33,8 +33,6 @@ def run(args: argparse.Namespace) -> int:
         findings = Findings(audit(read_file(args.tape), ALL))
     except TapeError as error:
         raise CliError(f"{args.tape}: {error}") from None
-    except UnicodeDecodeError:
-        raise CliError(f"{args.tape}: not a tape: it is no text in UTF-8") from None
     except OSError as error:
         raise CliError(f"{args.tape}: {error.strerror}") from None
     if args.report is not None:

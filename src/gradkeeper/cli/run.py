@@ -28,7 +28,7 @@ from gradkeeper.cli.output import (
     write_statement,
 )
 from gradkeeper.model import Finding, Tape
-from gradkeeper.model.tape import read_file
+from gradkeeper.model.tape import opened, read_file
 from gradkeeper.report import FORMATS, text
 from gradkeeper.report.paint import paint_for
 
@@ -132,7 +132,7 @@ def _open_tape(path: Path | None, stack: ExitStack) -> Tape:
 
 def _opened(path: Path, mode: str) -> IO[str]:
     try:
-        return open(path, mode, encoding="utf-8", errors="surrogateescape")
+        return opened(path, mode)
     except OSError as error:
         raise CliError(f"{path} cannot be written: {error.strerror}") from None
 

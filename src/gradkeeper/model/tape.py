@@ -117,15 +117,20 @@ def _check_header(line: str) -> None:
         header = json.loads(line)
         version = header["gradkeeper-tape"]
     except (ValueError, KeyError, TypeError):
-        raise TapeError("line 1 does not say that this is a gradkeeper tape") from None
+        raise TapeError("not a tape: line 1 does not say that it is one of gradkeeper") from None
     if not isinstance(version, int) or version > VERSION:
         raise TapeError(
             f"the tape has version {version}, and this gradkeeper reads up to {VERSION}: update it"
         )
 
 
+def opened(path: str | Path, mode: str) -> IO[str]:
+    """A tape's file. Names of files may hold bytes that are no UTF-8: they pass as they are."""
+    return open(path, mode, encoding="utf-8", errors="surrogateescape")
+
+
 def read_file(path: str | Path) -> Iterator[Event]:
-    with open(path, encoding="utf-8") as lines:
+    with opened(path, "r") as lines:
         yield from read(lines)
 
 
@@ -151,7 +156,7 @@ class Tape:
         return len(self.events)
 
     def write(self, path: str | Path) -> None:
-        with open(path, "w", encoding="utf-8") as stream:
+        with opened(path, "w") as stream:
             copy = Tape(stream, keep=False)
             for event in self.events:
                 copy.record(event)
