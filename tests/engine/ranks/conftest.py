@@ -1,4 +1,4 @@
-"""Two or three processes, started once for all tests; each test runs its function in them."""
+"""Two, three or four processes, started once for all tests; each test runs its function in them."""
 
 from collections.abc import Iterator
 
@@ -17,5 +17,12 @@ def two_ranks() -> Iterator[Pool]:
 @pytest.fixture(scope="session")
 def three_ranks() -> Iterator[Pool]:
     pool = Pool(3)
+    yield pool
+    pool.end()
+
+
+@pytest.fixture(scope="session")
+def four_ranks() -> Iterator[Pool]:
+    pool = Pool(4)
     yield pool
     pool.end()
