@@ -65,6 +65,7 @@ class Replicas:
         """From now on, nothing is exchanged before the window's end."""
         self._owed = 0
         self._due = self._alone = False
+        self._set(False)
 
     def close(self) -> None:
         for hook in self._hooks:
