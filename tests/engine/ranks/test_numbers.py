@@ -1,6 +1,5 @@
 """What a window tells is true of all ranks; and what a rank does alone leaves no trace."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,11 +14,10 @@ from gradkeeper.engine import Engine, SetupError
 from gradkeeper.model import Severity, audit
 from gradkeeper.model import events as ev
 from gradkeeper.rules import ALL
-from tests.engine.problems import Pair, classifier, distance, plain_sgd
+from tests.engine.problems import classifier, distance, plain_sgd
 from tests.engine.ranks.pool import Pool
 from tests.engine.ranks.problems import (
     KINDS,
-    big_batches,
     credit_all,
     micro_batches_of,
     weights_of,
@@ -94,33 +92,6 @@ def plain_and_engine(rank: int) -> bool:
 
 def test_windows_of_one_are_bitwise_the_plain_ddp_loop(two_ranks: Pool) -> None:
     assert two_ranks.run(plain_and_engine) == [True, True]
-
-
-class Endless:
-    """Batches without a length."""
-
-    def __init__(self, batches: list[Pair]) -> None:
-        self._batches = batches
-
-    def __iter__(self) -> Iterator[Pair]:
-        yield from self._batches
-
-
-def without_length(rank: int, kind: str, sync: str) -> list[Tensor]:
-    model = wrapped(kind)
-    engine = Engine(model, plain_sgd(model.parameters()), progress=False, sync=sync)  # type: ignore[arg-type]
-    for window in engine.windows(Endless(micro_batches_of(rank, UNEVEN)), size=3, epochs=2):
-        with window:
-            credit_all(window, model)
-    return weights_of(model)
-
-
-@pytest.mark.parametrize("sync", ["last", "every"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_loaders_without_a_length_are_read_in_step(two_ranks: Pool, kind: str, sync: str) -> None:
-    found = two_ranks.run(without_length, kind, sync)
-
-    assert all(distance(one, big_batches(UNEVEN, 3, epochs=2)) <= 1e-6 for one in found)
 
 
 def normed(rank: int) -> tuple[list[Tensor], bool, float]:

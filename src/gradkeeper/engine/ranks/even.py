@@ -31,6 +31,8 @@ class EvenStream:
         self.most: int | None = None
         """What the rank with most has left; None where that is not known."""
         self._least = UNKNOWN
+        self._ahead = False
+        """Some rank may have fetched a micro-batch that it has not handed out."""
 
     @property
     def length(self) -> int | None:
@@ -50,7 +52,8 @@ class EvenStream:
 
     @property
     def between(self) -> bool:
-        return self._stream.between
+        """Whether all ranks can keep their place: they save together or not at all."""
+        return not self._ahead and self._stream.between
 
     @property
     def remaining(self) -> int:
@@ -93,25 +96,39 @@ class EvenStream:
         said = max(left, int(mine)) if left != UNKNOWN else left
         words = self._ranks.roll.call(Place.EPOCH, remaining=said, more=float(mine))
         self.hear(words)
-        return any(word.more for word in words)
+        self._ahead = any(word.more for word in words)
+        return self._ahead
+
+    def meet(self) -> None:
+        """Between windows, before a loader without a length is asked: ranks can save then."""
+        words = self._ranks.roll.call(Place.EPOCH, more=float(not self.between))
+        self._ahead = any(word.more for word in words)
 
     def gives_all(self, size: int) -> bool:
         """Whether each rank is known to have had as many when they last told each other."""
         return self._least >= size
 
     def goes_on(self) -> bool:
-        """Whether the window's ranks read one more; all are at this place then."""
-        self._ranks.between()
-        if self.most is None and not self._ranks.meet_in_window():
-            return False
-        return self._goes_on()
+        """Whether the window's ranks read one more; all are at this place then, if they save."""
+        ranks = self._ranks
+        ranks.between()
+        if self.most is None:
+            # The loader is asked in read(): after that, its place cannot be kept.
+            return ranks.meet_in_window()
+        if not ranks.in_step:
+            return not ranks.filled
+        return ranks.read_on(more=self._has_more())
 
     def read(self) -> Any:
         """The next micro-batch, a last one again, or END."""
         ranks = self._ranks
         if ranks.window is None:
             self.most = None  # a group is read: nobody tells how much is left after it
+            self._ahead = False
             return self._stream.read()
+        if self.most is None and not ranks.read_on(more=self._has_more()):
+            return END
+        self._ahead = False
         batch = self._stream.read()
         if batch is END:
             batch = self.once_more()
@@ -121,6 +138,10 @@ class EvenStream:
             ranks.hand()
         return batch
 
+    def _has_more(self) -> bool:
+        """A loader with a length is not asked beyond it within a window."""
+        return self._stream.more() if self._stream.length is None else self.remaining > 0
+
     def once_more(self) -> Any:
         if self.last is END:
             raise LoaderError(
@@ -129,14 +150,6 @@ class EvenStream:
                 "one of plain tensors, lists and dicts where it is to be kept in a checkpoint"
             )
         return self.last
-
-    def _goes_on(self) -> bool:
-        if not self._ranks.in_step(self):
-            return not self._ranks.filled
-        # A loader with a length is not asked beyond it within a window.
-        known = self._stream.length is not None
-        mine = self.remaining > 0 if known else self._stream.more()
-        return self._ranks.read_on(more=mine)
 
 
 def _can_be_kept(batch: Any) -> bool:

@@ -111,7 +111,7 @@ class Together:
         if stream is None:
             check_all_save(self.roll.call(Place.SAVE))
         elif self._meets and isinstance(stream, EvenStream) and stream.most is None:
-            self.roll.call(Place.EPOCH)
+            stream.meet()
 
     def may_save(self, window: "Window") -> bool:
         return self._sync.keeps_pending or not (window.read or window.credited)
@@ -165,9 +165,10 @@ class Together:
 
     # Its micro-batches
 
-    def in_step(self, stream: EvenStream) -> bool:
-        """Whether ranks meet before each micro-batch."""
-        return self._meets or self._sync.lockstep or stream.most is None
+    @property
+    def in_step(self) -> bool:
+        """Whether ranks meet before each micro-batch, even if they know how many there are."""
+        return self._meets or self._sync.lockstep
 
     @property
     def filled(self) -> bool:
@@ -178,7 +179,7 @@ class Together:
         return 0 if self.window is None else self.window.read
 
     def meet_in_window(self) -> bool:
-        """Before a loader without a length is asked: after that, its place cannot be kept."""
+        """Where ranks save: those who read no more are not waited for."""
         return not self._meets or self.read_on(more=True)
 
     def read_on(self, *, more: bool) -> bool:
