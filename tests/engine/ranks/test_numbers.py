@@ -119,30 +119,6 @@ def test_a_batch_handed_out_again_leaves_no_trace(two_ranks: Pool) -> None:
     assert all(torch.equal(a, b) for a, b in zip(weights, others, strict=True))
 
 
-def buffered(rank: int, moment: int) -> list[Tensor]:
-    """Buffers are broadcast in a forward: a rank that fails before it must join that too."""
-    torch.manual_seed(3)
-    model = DistributedDataParallel(nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3)))
-    engine = Engine(model, plain_sgd(model.parameters()), progress=False)
-    for number, window in enumerate(engine.windows(micro_batches_of(rank, EVEN), size=2)):
-        try:
-            with window:
-                for place, (x, y) in enumerate(window):
-                    if rank == 1 and number == 1 and place == moment:
-                        raise ValueError
-                    window.backward(cross_entropy(model(x), y), weight=len(y))
-        except ValueError:
-            pass
-    return weights_of(model)
-
-
-@pytest.mark.parametrize("moment", [0, 1])
-def test_buffers_do_not_part_ranks(two_ranks: Pool, moment: int) -> None:
-    one, other = two_ranks.run(buffered, moment)
-
-    assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
-
-
 def adversaries(rank: int) -> list[Tensor]:
     """Two owners, each wrapped; rank 1 has fewer groups."""
     torch.manual_seed(5)

@@ -129,13 +129,13 @@ class EvenStream:
         if self.most is None and not ranks.read_on(more=self._has_more()):
             return END
         self._ahead = False
+        # Before it is read: should that fail, the others are handed theirs, and wait for this rank.
+        ranks.hand()
         batch = self._stream.read()
         if batch is END:
-            batch = self.once_more()
             ranks.hand_again()
-        else:
-            self.last = batch
-            ranks.hand()
+            return self.once_more()
+        self.last = batch
         return batch
 
     def _has_more(self) -> bool:

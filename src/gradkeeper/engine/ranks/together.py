@@ -148,7 +148,11 @@ class Together:
         most = None if stream is None else stream.most
         left = None if most is None else min(window.size - window.read, most)
         self._plan = None if left is None else window.read + left
-        self._sync.open(left, by_loader=stream is not None)
+        try:
+            self._sync.open(left, by_loader=stream is not None)
+        except RuntimeError as error:
+            self.roll.raise_if_lost(error)
+            raise
         if stream is None and self._group_is_uneven and self.copies:
             self._sync.at_close()
 
@@ -202,7 +206,6 @@ class Together:
                 "handed out again. Give each rank the same number of micro-batches"
             )
         self._again = Before(self._models)
-        self.hand()
 
     def between(self) -> None:
         """A micro-batch is over."""
