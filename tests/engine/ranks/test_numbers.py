@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grad_norm_
-from torch.optim import LBFGS, SGD
+from torch.optim import SGD
 
 from gradkeeper.engine import Engine, SetupError
 from gradkeeper.model import Severity, audit
@@ -156,34 +156,6 @@ def test_owners_exchange_at_close(two_ranks: Pool) -> None:
     found = two_ranks.run(adversaries)
 
     assert all(distance(one, expected) <= 1e-6 for one in found)
-
-
-def by_lbfgs(rank: int) -> list[Tensor]:
-    model = wrapped("ddp")
-    engine = Engine(model, LBFGS(model.parameters(), max_iter=4), progress=False)
-    for window in engine.windows(micro_batches_of(rank, EVEN), size=2):
-        with window:
-            window.closure(lambda: credit_all(window, model))  # noqa: B023
-    return weights_of(model)
-
-
-def test_closures_see_all_ranks(two_ranks: Pool) -> None:
-    model = classifier()
-    engine = Engine(model, LBFGS(model.parameters(), max_iter=4), progress=False)
-    shares = [micro_batches_of(rank, EVEN) for rank in range(2)]
-    for start in (0, 2):
-        with engine.window() as window:
-
-            @window.closure
-            def evaluate() -> None:
-                for share in shares:
-                    for x, y in share[start : start + 2]:  # noqa: B023
-                        window.backward(cross_entropy(model(x), y), weight=len(y))
-
-    one, other = two_ranks.run(by_lbfgs)
-
-    assert distance(one, weights_of(model)) <= 1e-4
-    assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 def overflowing(rank: int) -> list[Any]:

@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from gradkeeper.engine.window import Window
 
 
+NOT_AGAIN = (
+    "the loader of a rank runs out in this window and those of others do not: a closure is "
+    "evaluated again and again, and cannot leave out a micro-batch that is handed out again. Give "
+    "each rank the same number of micro-batches"
+)
+
+
 class Interrupted(BaseException):
     """Leaves the block of a rank whose window another one ended. No `except Exception` keeps it."""
 
@@ -163,6 +170,9 @@ class Together:
     def by_closure(self) -> None:
         self._by_closure = True
         self._sync.at_close()
+        if self._plan is not None and self._stream is not None:
+            if not self._stream.gives_all(self._plan - self._read):
+                raise WindowError(NOT_AGAIN)
 
     def forget(self) -> None:
         self._sync.forget()
@@ -200,11 +210,7 @@ class Together:
 
     def hand_again(self) -> None:
         if self._by_closure:
-            raise WindowError(
-                f"the loader of rank {self.rank} has run out and those of others have not: a "
-                "closure is evaluated again and again, and cannot leave out a micro-batch that is "
-                "handed out again. Give each rank the same number of micro-batches"
-            )
+            raise WindowError(NOT_AGAIN)
         self._again = Before(self._models)
 
     def between(self) -> None:
