@@ -18,8 +18,10 @@ KINDS = ("ddp", "fsdp")
 
 
 def wrapped(kind: str, model: nn.Module | None = None) -> nn.Module:
-    """By "ddp", "fsdp", or "hsdp": pairs of ranks that shard, and each pair a copy."""
+    """By "ddp", "fsdp", or "hsdp": pairs of ranks that shard, and each pair a copy. Or "plain"."""
     model = classifier() if model is None else model
+    if kind == "plain":
+        return model
     if kind == "ddp":
         return DistributedDataParallel(model)
     names = ("copy", "shard")

@@ -80,8 +80,9 @@ class EvenStream:
         return {"last": self.last if out and _can_be_kept(self.last) else None}
 
     def restore(self, state: dict[str, Any]) -> None:
-        if state["last"] is not None:
-            self.last = self._stream.moved(state["last"])
+        last = state.get("last")  # one process alone keeps none
+        if last is not None:
+            self.last = self._stream.moved(last)
 
     def pass_over(self, position: Position) -> None:
         self._stream.pass_over(position)

@@ -181,7 +181,7 @@ class Replicas:
         return [bool(wrapper.require_forward_param_sync) for wrapper in self._wrappers]
 
     def restore(self, state: list[bool]) -> None:
-        for wrapper, due in zip(self._wrappers, state, strict=True):
+        for wrapper, due in zip(self._wrappers, state, strict=False):  # none if shards were saved
             wrapper.require_forward_param_sync = due
 
     def forget(self) -> None:
