@@ -99,6 +99,8 @@ LATE = [
     ("ddp", "every", "forward"),
     ("ddp", "every", "loader later"),
     ("ddp", "every", "after"),
+    ("fsdp", "every", "forward"),
+    ("fsdp", "last", "forward"),
     ("fsdp", "every", "second"),
     ("fsdp", "every", "loader later"),
     ("fsdp", "every", "after"),

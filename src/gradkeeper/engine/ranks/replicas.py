@@ -117,6 +117,10 @@ class Replicas:
         """A backward failed. Where it was exchanged, some of the gradients are already away."""
         self.stuck = self._prepared
 
+    def catch_up(self) -> bool:
+        """A turn that is torn cannot be taken again."""
+        return False
+
     def leaves(self) -> list[Tensor]:
         return [p for wrapper in self._wrappers for p in wrapper.parameters() if p.requires_grad]
 

@@ -295,7 +295,7 @@ class Together:
         self.roll.raise_if_lost(error)
         if not interrupted:
             self.roll.tell(f"raised {type(error).__name__}: {error}")
-            if self._sync.stuck:
+            if self._sync.stuck and not self._sync.catch_up():
                 self.roll.stop_for(f"{type(error).__name__} while the others were computing")
                 return None
         late = State.FAILED_LATE if self._sync.exchanged else State.FAILED
