@@ -81,8 +81,12 @@ def measure(name: str) -> dict[str, str]:
         }
 
 
-def version(name: str) -> str:
-    return importlib.metadata.version(PACKAGES[name]) if name in PACKAGES else torch.__version__
+def titled(name: str) -> str:
+    """With the version of what its first word names."""
+    if name not in PACKAGES:
+        return name
+    first, *rest = name.split(" ")
+    return " ".join([first, importlib.metadata.version(PACKAGES[name]), *rest])
 
 
 def main() -> None:
@@ -97,7 +101,7 @@ def main() -> None:
     print("|---|" + "---|" * len(COLUMNS))
     for name in options.only:
         try:
-            title = f"{name} {version(name)}"
+            title = titled(name)
         except importlib.metadata.PackageNotFoundError:
             print(f"not installed, left out: {name}", file=sys.stderr)
             continue

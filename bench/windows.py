@@ -2,22 +2,22 @@
 
 Usage: scripts/bench windows
 
-Relative error of what SGD spends, in float64: by the hand-written loop that everybody writes
-(loss / N, step and zero every N, one more step for the tail) and by the engine.
+Relative error of what SGD has spent when the epoch ends, in float64, in windows of 4: of a tail of
+two micro-batches, and of four micro-batches with different numbers of items. 1 is a tail that was
+not spent in its epoch. Frameworks come with the `peers` extra.
 """
 
-from collections.abc import Callable, Iterable
+import importlib.metadata
+import sys
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from gradkeeper import Engine
+from bench._engine_peers import quieten
+from bench._windows_peers import LOOPS, Batches, Loop
 
-Batches = list[tuple[Tensor, Tensor]]
-Loop = Callable[[nn.Module, Iterable[tuple[Tensor, Tensor]]], None]
-TOKENS = (62, 12, 30, 7)
-SIZE = 4
+CASES = {"a tail of 2 micro-batches": (8, 8), "62, 12, 30 and 7 items": (62, 12, 30, 7)}
 
 
 def build() -> nn.Module:
@@ -31,24 +31,6 @@ def batches(*sizes: int) -> Batches:
         (torch.randn(n, 16, dtype=torch.float64) + place, torch.randint(10, (n,)))
         for place, n in enumerate(sizes)
     ]
-
-
-def by_hand(model: nn.Module, data: Iterable[tuple[Tensor, Tensor]]) -> None:
-    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    for number, (x, y) in enumerate(data, 1):
-        (cross_entropy(model(x), y) / SIZE).backward()
-        if number % SIZE == 0:
-            optimizer.step()
-            optimizer.zero_grad()
-    optimizer.step()
-
-
-def by_engine(model: nn.Module, data: Iterable[tuple[Tensor, Tensor]]) -> None:
-    engine = Engine(model, torch.optim.SGD(model.parameters(), lr=1.0))
-    for window in engine.windows(data, size=SIZE):
-        with window:
-            for x, y in window:
-                window.backward(cross_entropy(model(x), y), weight=len(y))
 
 
 def spent(loop: Loop, data: Batches) -> Tensor:
@@ -69,16 +51,23 @@ def _flat(model: nn.Module) -> Tensor:
     return torch.cat([p.detach().flatten() for p in model.parameters()]).clone()
 
 
+def error(loop: Loop, data: Batches) -> str:
+    truth = one_big_batch(data)
+    return f"{float((spent(loop, data) - truth).norm() / truth.norm()):.2g}"
+
+
 def main() -> None:
-    cases = {"tail of 2 in windows of 4": (8, 8), "62/12/30/7 items in 4 micro-batches": TOKENS}
-    print("| relative error of the step | by hand | engine |")
+    quieten()
+    print(f"| relative error of the step | {' | '.join(CASES)} |")
     print("|---|---|---|")
-    for title, sizes in cases.items():
-        data = batches(*sizes)
-        truth = one_big_batch(data)
-        steps = [spent(loop, data) for loop in (by_hand, by_engine)]
-        errors = [f"{float((step - truth).norm() / truth.norm()):.2g}" for step in steps]
-        print(f"| {title} | {' | '.join(errors)} |")
+    for name, (package, loop) in LOOPS.items():
+        try:
+            version = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            print(f"not installed, left out: {name}", file=sys.stderr)
+            continue
+        errors = [error(loop, batches(*sizes)) for sizes in CASES.values()]
+        print(f"| {name.format(version)} | {' | '.join(errors)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Writes what is generated: outputs in README.md and in the pages, and a page for each rule.
+"""Writes what is generated: outputs and tables in README.md and the pages, a page for each rule.
 
 Usage: python docs/generate.py [--check]    with --check it writes nothing, and fails where stale
 
 An output block is a fence that follows a comment such as `<!-- output of: gradkeeper demo -->`.
 The command runs in an empty folder that holds README's first Python block as train.py. What else
-the pages know: see pages.py.
+the pages know: see pages.py; tables: tables.py.
 """
 
 import ast
@@ -23,7 +23,9 @@ from gradkeeper.rules import ALL
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from docs import pages  # noqa: E402  (run as a file, it is in no package)
+# Run as a file, it is in no package.
+from docs import pages  # noqa: E402
+from docs.tables import with_tables  # noqa: E402
 
 README = ROOT / "README.md"
 PAGES = ROOT / "docs" / "rules"
@@ -32,8 +34,12 @@ COPIES = {
     "CHANGELOG.md": "CHANGELOG.md",
     "CONTRIBUTING.md": "CONTRIBUTING.md",
 }
-OUTPUT = re.compile(r"(<!-- output of: gradkeeper (.+?) -->\n```text\n)(.*?)(^```$)", re.M | re.S)
+OUTPUT = re.compile(
+    r"(<!-- output of: gradkeeper (.+?) -->\n```(?:text|diff)\n)(.*?)(^```$)", re.M | re.S
+)
 NOT_KEPT = "No figures are kept here yet: `scripts/bench --docs {}` measures and keeps them.\n"
+FENCE = re.compile(r"^```python (bad|good)\b.*$", re.M)
+TITLED = {"bad": '```python title="wrong"', "good": '```python title="right"'}
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 
 
@@ -63,11 +69,7 @@ def write_pages() -> None:
     for rule in ALL:
         link = f"[{rule.code}]({rule.code}.md)"
         lines.append(f"| {link} | {rule.name} | {rule.severity} | {rule.summary} |")
-        page = (
-            document(rule)
-            .replace("```python bad", "```python")
-            .replace("```python good", "```python")
-        )
+        page = FENCE.sub(lambda found: TITLED[found[1]], document(rule))
         (PAGES / f"{rule.code}.md").write_text(f"# {page}")
     (PAGES / "index.md").write_text("\n".join(lines) + "\n")
 
@@ -79,15 +81,22 @@ def write_benchmarks() -> None:
         words = ast.get_docstring(ast.parse(script.read_text())) or ""
         kept = ROOT / "docs" / "bench" / f"{script.stem}.md"
         told = kept.read_text() if kept.exists() else NOT_KEPT.format(script.stem)
-        lines += [f"## {script.stem}", "", f"```text\n{words}\n```", "", told]
+        lines += [f"## {script.stem}", "", as_prose(words), "", told]
     (ROOT / "docs" / "benchmarks.md").write_text("\n".join(lines))
+
+
+def as_prose(words: str) -> str:
+    """A docstring as paragraphs, with how to call it as code."""
+    usage = re.compile(r"^Usage: (.+?)(?=\n\n|\Z)", re.M | re.S)
+    return usage.sub(r"```sh\n\1\n```", words)
 
 
 def current() -> dict[Path, str]:
     """What README and the hand-written pages should read now."""
     files = pages.hand_written()
     texts = pages.renewed([file.read_text() for file in files], printed)
-    return {README: with_outputs(README.read_text()), **dict(zip(files, texts, strict=True))}
+    wanted = {README: with_outputs(README.read_text()), **dict(zip(files, texts, strict=True))}
+    return {file: with_tables(text) for file, text in wanted.items()}
 
 
 def stale(wanted: dict[Path, str]) -> list[Path]:

@@ -84,7 +84,7 @@ def terminal(command: str, output: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}">'
         f'<rect width="{width}" height="{height}" rx="8" fill="#14181f"/>'
         '<g font-family="ui-monospace, DejaVu Sans Mono, Menlo, monospace" font-size="13"'
-        f' fill="#d6dbe3" xml:space="preserve">{rows}</g></svg>\n'
+        f' fill="#d6dbe3">{rows}</g></svg>\n'
     )
 
 
@@ -92,10 +92,15 @@ def _spans(line: str) -> str:
     parts = []
     place = 0
     for found in PAINTED.finditer(line):
-        parts.append(escape(line[place : found.start()]))
-        parts.append(f'<tspan fill="{TONES[found[1]]}">{escape(found[2])}</tspan>')
+        parts.append(_kept(line[place : found.start()]))
+        parts.append(f'<tspan fill="{TONES[found[1]]}">{_kept(found[2])}</tspan>')
         place = found.end()
-    return "".join([*parts, escape(line[place:])])
+    return "".join([*parts, _kept(line[place:])])
+
+
+def _kept(text: str) -> str:
+    """With spaces that no browser folds; of `xml:space` they think differently."""
+    return escape(text).replace(" ", "&#160;")
 
 
 def photograph(browser: Any, page: Path, file: Path, picture: Picture) -> None:

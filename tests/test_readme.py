@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch.distributed.run import get_args_parser
 
+from docs.tables import QUOTED, with_tables
 from gradkeeper.cli import build_parser
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -68,6 +69,19 @@ def test_an_output_that_is_out_of_date_is_noticed() -> None:
     stale = README.replace("GK101 stale-gradient", "GK101 something-else")
 
     assert generate.with_outputs(stale) != stale
+
+
+def test_tables_are_what_the_benchmarks_printed() -> None:
+    assert QUOTED.findall(README), "README compares"
+    assert with_tables(README) == README, "run scripts/docs"
+
+
+def test_a_figure_that_was_typed_is_noticed() -> None:
+    kept_as = QUOTED.search(README)
+    assert kept_as
+    changed = kept_as[0].replace("0.", "0.1")
+
+    assert with_tables(changed) == kept_as[0] != changed
 
 
 def shell_lines() -> list[list[str]]:

@@ -1,6 +1,7 @@
 """`gradkeeper run` under torchrun: every rank tells rank 0 what it found, and rank 0 writes."""
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +50,8 @@ def send(tape: Path) -> None:
     """This rank's tape, for the statement; before its findings."""
     from gradkeeper.watcher.sending import send
 
-    send(tape)
+    if not send(tape):
+        print(f"gradkeeper: the statement leaves out rank {number()}: too long", file=sys.stderr)
 
 
 def received(folder: Path) -> list[Path]:

@@ -15,15 +15,17 @@ MOST_BYTES = 4 << 20
 """Of a tape, compressed; torch's store takes 8 MiB at once. A longer one stays where it is."""
 
 
-def send(tape: Path) -> None:
-    """To be called before what this rank found is sent: who hears that has this already."""
+def send(tape: Path) -> bool:
+    """False if it is too long. To be called before this rank's findings are sent: who hears those
+    has the tape already."""
     packed = zlib.compress(_without_layers(tape).encode("utf-8", "surrogateescape"))
     if len(packed) > MOST_BYTES:
-        return
+        return False
     with suppress(Exception):  # a launcher that has ended; the page is then of rank 0
         store = store_of_launcher()
         if store is not None:
             store.set(_key(int(os.environ["RANK"])), packed)
+    return True
 
 
 def received(folder: Path) -> list[Path]:

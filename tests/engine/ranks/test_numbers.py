@@ -72,6 +72,25 @@ def test_loss_norm_and_clipping_are_those_of_the_big_batch(
         assert digests == 2
 
 
+def audited(rank: int, sizes: list[list[int]]) -> list[str]:
+    model = wrapped("ddp")
+    engine = Engine(model, plain_sgd(model.parameters()), progress=False)
+    for window in engine.windows(micro_batches_of(rank, sizes), size=4):
+        with window:
+            credit_all(window, model)
+    return [one.rule for one in audit(engine.tape, ALL) if one.severity is not Severity.INFO]
+
+
+@pytest.mark.parametrize("fewer", [1, 2, 3])
+def test_a_rank_that_runs_out_in_mid_window_writes_down_that_it_exchanged(
+    two_ranks: Pool, fewer: int
+) -> None:
+    """What it lacks it takes at weight 0, and with that the exchange of what it has."""
+    sizes = [[3] * (8 - fewer), [3] * 8]
+
+    assert two_ranks.run(audited, sizes) == [[], []]
+
+
 def plain_and_engine(rank: int) -> bool:
     """One mean loss a window, equally many items on each rank."""
     batches = micro_batches_of(rank, EVEN)

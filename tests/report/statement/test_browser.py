@@ -1,6 +1,7 @@
 """The page in a browser: what a reader sees, clicks and types. Needs chromium and chromedriver."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,56 @@ def test_twenty_thousand_windows_are_summed_up_and_can_be_looked_into(opened: An
     assert page.text("#chosen").startswith("Window 12345: optimizer, step 12345")
     assert len(page.all("#timeline g.window")) == 40
     assert page.one("#overview").is_displayed()
+    assert not page.one("#summed").is_displayed()
+
+
+def test_many_windows_in_a_bar_say_how_many(opened: Any) -> None:
+    page = opened(faulty(20_000, at_window=12_345))
+
+    assert page.text("#summed").startswith("Each bar sums up about 125 windows")
+
+
+def test_a_run_that_measured_nothing_says_how_to(opened: Any) -> None:
+    page = opened([adopted(), *window(), *window()])
+
+    assert "gradkeeper run --norms" in page.text("#unmeasured")
+    assert not page.one("#only").is_displayed(), "there is no finding to look for"
+
+
+def test_ranks_have_their_names_below_the_optimizers(opened: Any) -> None:
+    def of_rank(rank: int, events: list[Event]) -> list[Event]:
+        return [replace(event, rank=rank) for event in events]
+
+    usual, odd = [adopted(), *window(), *window()], [adopted(), *window(), *window(2)]
+
+    page = opened([*of_rank(0, usual), *of_rank(1, odd), *of_rank(2, usual)])
+
+    assert [one.text for one in page.all("#lanes button")] == [
+        "optimizer, ranks 0 and 2",
+        "optimizer, rank 1",
+    ]
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen(opened: Any) -> None:
+    page = opened(faulty())
+    screen = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+
+    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    try:
+        wide = page.browser.execute_script("return document.documentElement.scrollWidth")
+    finally:
+        page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+    assert wide <= 390
+
+
+def test_what_has_the_focus_is_outlined(opened: Any) -> None:
+    page = opened(faulty(3, at_window=2))
+
+    for _ in range(4):
+        page.press("\ue004")  # tab
+        focused = page.browser.switch_to.active_element
+        assert focused.value_of_css_property("outline-style") == "solid"
 
 
 def test_names_that_look_like_markup_are_shown_as_they_are(opened: Any) -> None:

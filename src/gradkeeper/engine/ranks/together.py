@@ -25,6 +25,7 @@ from gradkeeper.engine.ranks.verdict import check_all_run_forward, check_all_sav
 from gradkeeper.engine.ranks.words import Place, State
 from gradkeeper.engine.stream import Stream, group_of
 from gradkeeper.engine.weights import Tally, Weight, checked
+from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:
     from gradkeeper.engine.crediting import Crediting
@@ -68,6 +69,8 @@ class Together:
         self._parted = False
         """Some rank reads no more of this window."""
         self._by_closure = False
+        self._noted = True
+        """The last backward on the tape was exchanged."""
         self._group_again: Before | None = None
         self._group_is_uneven = False
         """Some rank may have a shorter one, and would not take part in all exchanges."""
@@ -140,6 +143,7 @@ class Together:
     def go_on(self, state: dict[str, Any]) -> None:
         self._sync.unsynced = state["unsynced"]
         self._sync.exchanged = state["exchanged"]
+        self._noted = not state["unsynced"]
 
     def left(self) -> None:
         self._group_is_over()
@@ -151,6 +155,7 @@ class Together:
         assert stream is None or isinstance(stream, EvenStream), "made by even()"
         self.roll.open_window()
         self._parted = self._by_closure = False
+        self._noted = True
         self.window, self._stream = window, stream
         most = None if stream is None else stream.most
         left = None if most is None else min(window.size - window.read, most)
@@ -241,7 +246,8 @@ class Together:
         return weight
 
     def credited(self) -> bool | None:
-        return self._sync.credited()
+        self._noted = self._sync.credited()
+        return self._noted
 
     def credit_nothing(
         self, crediting: "Crediting", loss: object, *, retain_graph: bool | None
@@ -264,6 +270,9 @@ class Together:
             self.roll.tell(f"failed in a backward: {pending.torn}")
             self.roll.must_be_whole()
         self._finish()
+        if not (self._noted or self._sync.unsynced):
+            # With a turn that this rank took for a micro-batch it does not have.
+            self._journal.write(ev.Reduce, accounts=owner.accounts)
         handed = 0 if self._stream is None else self._read
         return self._closing.measured(owner, pending, self._stream, handed)
 

@@ -85,7 +85,7 @@ def _lead(statement: Statement, runs: list[Run]) -> str:
     ranks = {rank for lane in statement.lanes for rank in lane.ranks}
     where = f" on {len(ranks)} ranks" if len(ranks) > 1 else ""
     if len(ranks) == 1:
-        where = f", as rank {ranks.pop()} kept its books (findings are of all ranks)"
+        where = f", as rank {ranks.pop()} kept its books"
     if not statement.backwards and not steps:
         return "No backward call and no step was seen."
     fine = "" if cards.counted(statement.findings) else "Nothing wrong was found in "
