@@ -40,10 +40,14 @@ def on_terminal(columns: int) -> str:
     """What a terminal of that width is sent."""
     here, there = os.openpty()
     termios.tcsetwinsize(there, (24, columns))
-    with open(there, "w", encoding="utf-8") as stream, open(here, "rb") as screen:
+    with open(there, "w", encoding="utf-8") as stream:
         with Progress(LARGE, stream, environment={}) as progress:
             progress.one(None)
-        return screen.read1().decode()
+        sent = b""
+        while not sent.endswith(CLEAR.encode()) or sent.count(CLEAR.encode()) < 2:
+            sent += os.read(here, 1024)
+    os.close(here)
+    return sent.decode()
 
 
 @pytest.mark.parametrize(
