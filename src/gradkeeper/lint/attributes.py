@@ -5,6 +5,7 @@ import ast
 from gradkeeper.lint import groups, objects
 from gradkeeper.lint.nodes import Node
 from gradkeeper.lint.rehearsal import Rehearsal
+from gradkeeper.lint.strangers import WHICH_OPTIMIZER
 from gradkeeper.lint.tensors import opaque_parts
 from gradkeeper.lint.values import (
     Accelerator,
@@ -85,6 +86,7 @@ def _part(value: Opaque, suffix: str) -> Opaque:
         reduction=value.reduction,
         autocast=value.autocast,
         scaler=value.scaler,
+        given=value.given,
     )
 
 
@@ -101,6 +103,7 @@ def _remembered(r: Rehearsal, value: Opaque, key: str, name: str) -> Value:
     else:
         hints = (value.node,) if value.node is not None else ()
         found = Opaque(name[:LONGEST_NAME], data=value.data, disk=value.disk, hints=hints)
+        found.given = value.given
     value.attrs[key] = found
     return found
 
@@ -264,6 +267,8 @@ def item(r: Rehearsal, value: Value, index: Value, node: ast.AST) -> Value:
     if isinstance(value, dict):
         if isinstance(index, (str, int, bool, float, type(None))) and index in value:
             return value[index]
+        if any(isinstance(one, Optim) for one in value.values()):
+            r.doubt(WHICH_OPTIMIZER)
         return Opaque(f"item[{index!r}]"[:LONGEST_NAME] if isinstance(index, str) else "item")
     if isinstance(value, Grad):
         return read(r, value, node)

@@ -162,6 +162,7 @@ def call_opaque(
     name = f"{callee.name}({', '.join(map(str, values))})" if constant else f"{callee.name}()"
     result = mix(r, r.hint or name, without_params(values))
     result.hints = modules_in(values)
+    result.given = strangers.optimizer_in(values)
     takes_grad = any(isinstance(one, Grad) for one in values)
     if r.grad and not takes_grad and (result.hints or not result.flow):
         result.maybe = True

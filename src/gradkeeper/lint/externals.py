@@ -120,6 +120,7 @@ def unknown(r: Rehearsal, name: str, last: str, args: Args, kwargs: Kwargs) -> V
         strangers.meet(r, name, values)
     result = mix(r, r.hint or f"{name}()", values if plain else without_params(values))
     result.hints = modules_in(values)
+    result.given = strangers.optimizer_in(values)
     result.data = plain
     if name.startswith("torch.distributions.") and last[:1].isupper():
         result.role = DISTRIBUTION
