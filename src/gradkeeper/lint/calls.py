@@ -7,7 +7,7 @@ from gradkeeper.lint.builtins_ import BUILTINS, call_builtin
 from gradkeeper.lint.methods import call_method
 from gradkeeper.lint.rehearsal import Rehearsal
 from gradkeeper.lint.scalers import scaler_call
-from gradkeeper.lint.tensors import cut, loss_of, mix, modules_in, without_params
+from gradkeeper.lint.tensors import loss_of, mix, modules_in, without_params
 from gradkeeper.lint.values import (
     Class,
     Context,
@@ -152,7 +152,7 @@ def call_opaque(
     if callee.node is not None:
         return objects.through(r, callee.node, values, node)
     if callee.data:
-        return cut(callee.name)
+        return mix(r, callee.name, values)  # `torch.jit.load(path)(x)`: x comes through
     survey = r.frame.survey
     last = callee.name.rpartition(".")[2]
     if survey is not None and survey.methods.get(last, set()) & MODULE_METHODS:
