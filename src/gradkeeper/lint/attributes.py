@@ -28,6 +28,8 @@ from gradkeeper.model import events as ev
 
 LONGEST_NAME = 60
 ASSUMED_GATE = 2
+GRADS = ("grad", "_grad")
+"""The second is how gradients are put into parameters that another process shares."""
 
 
 def get(r: Rehearsal, value: Value, attr: str, node: ast.AST) -> Value:
@@ -338,13 +340,13 @@ def _put_module(r: Rehearsal, value: Module, attr: str, new: Value) -> None:
 
 
 def _put_param(r: Rehearsal, value: Param, attr: str, new: Value, node: ast.AST) -> None:
-    if attr == "grad":
+    if attr in GRADS:
         names = param_accounts(r, value)
         if new is None:
             r.post(ev.Zero(site=r.site(node), accounts=names))
         elif isinstance(new, Opaque) and new.disk:
             r.post(ev.Restore(site=r.site(node), accounts=names, gradients=True))
-        elif not isinstance(new, Grad):
+        elif not isinstance(new, Grad) or new.param.nodes != value.nodes:
             r.post(ev.Assign(site=r.site(node), accounts=names))
     elif attr == "requires_grad":
         freeze(r, value.nodes, new)
@@ -364,8 +366,10 @@ def freeze(r: Rehearsal, nodes: tuple[Node, ...] | list[Node], trains: Value) ->
 
 
 def _put_opaque(r: Rehearsal, value: Opaque, attr: str, new: Value, node: ast.AST) -> None:
-    if attr == "grad" and value.leaf is not None:
+    if attr in GRADS and value.leaf is not None:
         _put_param(r, Param((value.leaf,)), attr, new, node)
+    elif attr in GRADS and not value.flow:
+        r.doubt("gradients are set of tensors that are not seen")
     elif attr == "requires_grad":
         if value.node is not None:
             freeze(r, [value.node], new)

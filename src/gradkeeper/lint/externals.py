@@ -172,6 +172,15 @@ def _parameter(r: Rehearsal, name: str, args: Args, kwargs: Kwargs, node: ast.AS
     return value
 
 
+def _variable(r: Rehearsal, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    """torch.autograd.Variable: what it is given, or a leaf that collects gradients."""
+    if kwargs.get("requires_grad", args[1] if len(args) > 1 else False) is not True:
+        return args[0] if args else kwargs.get("data")
+    value = Opaque(r.hint or "variable")
+    attributes.make_leaf(r, value)
+    return value
+
+
 def _deepcopy(r: Rehearsal, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     value = args[0] if args else None
     if isinstance(value, Module):
@@ -322,6 +331,7 @@ TABLE: dict[str, External_] = {
     "DataLoader": surroundings.data_loader,
     "TensorDataset": surroundings.tensor_dataset,
     "Parameter": _parameter,
+    "Variable": _variable,
     "deepcopy": _deepcopy,
     "save": _save,
     "load": _load,

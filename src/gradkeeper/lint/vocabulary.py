@@ -60,7 +60,7 @@ WRAPPERS = words(
 )
 DDP = frozenset({"DistributedDataParallel", "DDP"})
 PASS_FIRST = words(
-    """Variable tqdm track cycle list_ prefetch notebook_tqdm progress_bar iter_ rich_track
+    """tqdm track cycle list_ prefetch notebook_tqdm progress_bar iter_ rich_track
     MpDeviceLoader BackgroundGenerator background auto"""
 )
 EXITS = frozenset({"exit", "quit", "_exit", "abort"})
