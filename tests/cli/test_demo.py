@@ -10,6 +10,7 @@ import pytest
 
 from docs.demo_excerpt import README, quoted, steady, third_part
 from gradkeeper.cli import demo, main
+from gradkeeper.cli.demo import stage
 from gradkeeper.cli.demo.scripts import BUGS, CHARACTERS
 from gradkeeper.cli.demo.stage import UnexpectedError
 from gradkeeper.cli.demo.training import killed, trained
@@ -55,6 +56,19 @@ def test_it_finds_mends_kills_resumes_and_writes_the_page(tmp_path: Path) -> Non
     assert [one for one in tmp_path.rglob("*") if one.is_file()] == [page]
     assert "\x1b" not in done.stdout
     assert steady(third_part(done.stdout)) == steady(quoted(README.read_text())), "run scripts/docs"
+
+
+def test_on_a_terminal_it_reads_its_own_colours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+    demo.check_and_mend(tmp_path)
+    stage.called(tmp_path, "run", "--tape", demo.TAPE, "three_bugs.py")
+    demo.write_statement(tmp_path, tmp_path / "page.html")
+
+    assert "\x1b[1;31mGK101 stale-gradient\x1b[0m" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("without_torch")

@@ -142,3 +142,99 @@ def test_of_a_pair_that_is_assigned_at_once_each_is_known_by_its_own_name() -> N
 
     assert "`og`" in finding.message
     assert finding.remedy.startswith("od.zero_grad()")
+
+
+def test_a_choice_of_two_optimizers_builds_one_of_them() -> None:
+    head = """\
+import torch
+from torch import nn
+
+model = nn.Linear(4, 1)
+params = model.parameters()
+optimizer = torch.optim.AdamW(params) if decay else torch.optim.Adam(params)
+"""
+    body = "optimizer.zero_grad()\nmodel(x).mean().backward()\n{clip}optimizer.step()"
+    clip = "nn.utils.clip_grad_norm_(params, 1.0)\n"
+
+    assert told(loop(body.format(clip=""), head=head)) == []
+    assert told(loop(body.format(clip=clip), head=head)) == ["GK306"]
+
+
+def test_gradients_that_are_put_into_a_shared_model_are_spent_there() -> None:
+    code = """
+    import torch
+    from torch import nn
+
+    mine, shared = nn.Linear(4, 1), nn.Linear(4, 1)
+    optimizer = torch.optim.Adam(shared.parameters())
+    for x in loader:
+        optimizer.zero_grad()
+        mine.zero_grad()
+        mine(x).mean().backward()
+        for theirs, own in zip(shared.parameters(), mine.parameters()):
+            {put}
+        optimizer.step()
+        mine.load_state_dict(shared.state_dict())
+    """
+
+    assert told(code.format(put="theirs._grad = own.grad")) == []
+    assert told(code.format(put="theirs.grad = own.grad")) == []
+    assert told(code.format(put="pass")) == ["GK103"]
+
+
+def test_each_of_many_tensors_is_cleared_in_its_turn() -> None:
+    code = """
+    import torch
+    from torch.autograd import Variable
+
+    a, b = Variable(torch.randn(4, 4), requires_grad=True), Variable(torch.zeros(4), True)
+    c, d = Variable(torch.randn(4, 4), requires_grad=True), Variable(torch.zeros(4), True)
+    e, f = torch.randn(4, 4, requires_grad=True), torch.zeros(4, requires_grad=True)
+    g, h = torch.randn(4, 4, requires_grad=True), torch.zeros(4, requires_grad=True)
+    i, j = torch.randn(4, 4, requires_grad=True), torch.zeros(4, requires_grad=True)
+    weights = [a, b, c, d, e, f, g, h, i, j]
+    optimizer = torch.optim.Adam(weights)
+    for x in loader:
+        y = (((x @ a + b) @ c + d) @ e + f) @ g + h
+        (y @ i + j).mean().backward()
+        optimizer.step()
+        for weight in {cleared}:
+            if weight.grad is not None:
+                weight.grad = Variable(torch.zeros_like(weight.grad.data))
+    """
+
+    assert told(code.format(cleared="weights")) == []
+    assert told(code.format(cleared="[a, b]")) == ["GK101"]
+
+
+def test_gradients_of_tensors_that_are_not_seen_may_be_set_by_hand() -> None:
+    code = """
+    def train(optimizer, loader, loss_of, held):
+        for x in loader:
+            loss_of(x).backward()
+            optimizer.step()
+            for tensor in held.tensors:
+                tensor.{what} = None
+    """
+
+    assert told(code.format(what="grad")) == []
+    assert told(code.format(what="note")) == ["GK101"]
+
+
+def test_a_model_that_was_loaded_lets_gradients_through() -> None:
+    code = """
+    import torch
+
+    judge = torch.jit.load("judge.pt").eval()
+    picture = torch.zeros(1, 3, 8, 8, requires_grad=True)
+    frame = torch.zeros(1, 3, 8, 8, requires_grad=True)
+    optimizer = torch.optim.Adam([picture])
+    for step in range(10):
+        optimizer.zero_grad()
+        loss = judge({seen}).sum() + frame.mean()
+        loss.backward()
+        optimizer.step()
+    """
+
+    assert told(code.format(seen="picture")) == []
+    assert told(code.format(seen="frame")) == ["GK103"]

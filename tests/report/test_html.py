@@ -46,3 +46,11 @@ def test_a_finding_is_told_whole_and_escaped() -> None:
 
 def test_a_clean_run_says_so() -> None:
     assert "the books balance" in Reader(html.render([])).text
+
+
+def test_an_excerpt_keeps_its_columns_in_a_page_that_sets_text_otherwise() -> None:
+    """Seen in Chromium: Jupyter's own style for it is a proportional font."""
+    page = html.render([FINDING])
+
+    style = page.split('<pre style="')[1].split('"')[0]
+    assert {"font-family: monospace", "white-space: pre"} <= set(style.split("; "))

@@ -163,6 +163,22 @@ def test_steps_that_find_nothing_because_it_was_zeroed_belong_to_another_rule() 
     assert script.lines_of(rule) == []
 
 
+def test_a_closure_whose_gradients_are_zeroed_before_its_step_is_told_where() -> None:
+    script = over_model(Script(LOOP))
+    for _ in range(2):
+        script.fetch()
+        script.credit("model", within="optimizer")
+        script.zero("zero_grad", accounts=("model",), within="optimizer")
+        script.spend()
+
+    (finding,) = script.findings()
+
+    assert finding.rule == rule.code
+    assert finding.message == "has nothing to spend: line 6 zeroes its gradients first"
+    assert finding.remedy == "zero_grad() before backward(), not between backward() and step()"
+    assert reasons(finding) == [(6, "the gradients are zeroed here")]
+
+
 def test_steps_that_only_find_old_gradients_are_not_empty() -> None:
     script = over_model(Script(LOOP))
     script.train(1)

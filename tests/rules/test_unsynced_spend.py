@@ -50,10 +50,13 @@ def test_the_finding_counts_the_unsynchronised_calls() -> None:
 
     assert finding.message == "applies gradients that this rank has not exchanged with the others"
     assert finding.detail == (
-        "account `optimizer`: credited on 5 inside no_sync(), 2 backward calls unsynchronised"
+        "account `optimizer`: credited on 5 with no exchange, 2 backward calls unsynchronised"
     )
-    assert finding.remedy == "run the window's last forward and backward outside no_sync()"
-    assert reasons(finding) == [(5, "this backward ran inside no_sync()")]
+    assert finding.remedy == (
+        "run the window's last forward and backward outside no_sync(); with FSDP2, after "
+        "set_requires_gradient_sync(True)"
+    )
+    assert reasons(finding) == [(5, "this backward exchanged nothing")]
 
 
 def test_a_backward_inside_no_sync_after_the_synchronised_one_is_reported() -> None:

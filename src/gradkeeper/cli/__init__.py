@@ -5,13 +5,13 @@ A command is imported when it is named, and imports what it needs when it runs, 
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 from gradkeeper.cli.errors import CliError
+from gradkeeper.cli.streams import complain, settle
 
 COMMANDS = (
     "check",
@@ -27,15 +27,23 @@ COMMANDS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
+    try:
+        code = _run(given)
+    except SystemExit:  # of the parser, which has said what is wrong, or how it is used
+        settle()
+        raise
+    return code if settle() else 2
+
+
+def _run(given: Sequence[str]) -> int:
     args = build_parser(given).parse_args(given)
     try:
         return int(args.run(args))
     except CliError as error:
-        print(f"gradkeeper {args.command}: {error}", file=sys.stderr)
+        complain(f"gradkeeper {args.command}: {error}")
         return 2
     except BrokenPipeError:
-        # The reader (head, less) has gone: end quietly, and keep Python from flushing into it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader (head, less) has gone, of a command that only has words to tell.
         return 0
 
 

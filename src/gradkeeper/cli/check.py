@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradkeeper.cli.errors import CliError
 from gradkeeper.cli.output import add_terminal_options, rendered
+from gradkeeper.cli.streams import complain, tell
 
 if TYPE_CHECKING:
     from gradkeeper.model.finding import Finding
@@ -139,7 +140,7 @@ def _check(args: argparse.Namespace) -> list[tuple[str, Any]]:
 def _tell_unused(results: Iterable[tuple[str, Any]]) -> None:
     for path, checked in results:
         for line, name in checked.unused:
-            print(f"{path}:{line}: nothing to allow here: {name} is not found", file=sys.stderr)
+            complain(f"{path}:{line}: nothing to allow here: {name} is not found")
 
 
 def _print_of(finding: "Finding", held: dict[str, bytes]) -> str:
@@ -177,12 +178,12 @@ def _write_baseline(findings: "Sequence[Finding]", args: argparse.Namespace) -> 
         target.write_text(text, encoding="utf-8")
     except OSError as error:
         raise CliError(f"{target} cannot be written: {error.strerror}") from None
-    print(f"accepted {len(findings)} findings in {target}", file=sys.stderr)
+    complain(f"accepted {len(findings)} findings in {target}")
     return 0
 
 
 def _report(findings: "list[Finding]", args: argparse.Namespace) -> None:
-    sys.stdout.write(rendered(findings, args, sys.stdout))
+    tell(rendered(findings, args, sys.stdout))
 
 
 def _statistics(results: Iterable[tuple[str, Any]], args: argparse.Namespace) -> None:

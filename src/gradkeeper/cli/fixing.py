@@ -1,10 +1,10 @@
 """What `check --fix` does to files, and what `check --diff` shows of it."""
 
-import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from gradkeeper.cli.errors import CliError
+from gradkeeper.cli.streams import complain, tell
 from gradkeeper.lint.edits import diff
 from gradkeeper.lint.mending import Mended, mend
 from gradkeeper.lint.runner import check_bytes
@@ -30,7 +30,7 @@ def fix(findings: "list[Finding]", wanted: Wanted, *, unsafe: bool) -> "list[Fin
         fixed += mended.fixed
         left += mended.left
     if fixed:
-        print(f"fixed {fixed}, {len(left)} left", file=sys.stderr)
+        complain(f"fixed {fixed}, {len(left)} left")
     return left
 
 
@@ -43,10 +43,10 @@ def show(
         if any(one.fix for one in some):
             raw = held[path] if path in held else _read(path)
             mended = _mended(path, raw, some, wanted, unsafe=unsafe)
-            sys.stdout.write(diff(mended.old, mended.new, path))
+            tell(diff(mended.old, mended.new, path))
             fixed += mended.fixed
     if findings:
-        print(f"{len(findings)} found, {fixed} would be fixed", file=sys.stderr)
+        complain(f"{len(findings)} found, {fixed} would be fixed")
 
 
 def _by_file(findings: "Iterable[Finding]") -> "dict[str, list[Finding]]":

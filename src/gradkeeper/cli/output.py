@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from gradkeeper.cli.errors import CliError
+from gradkeeper.cli.streams import tell
 from gradkeeper.model import Finding, Severity
 from gradkeeper.report import FORMATS, text
 from gradkeeper.report.paint import CHOICES, paint_for
@@ -52,7 +53,7 @@ def rendered(findings: Iterable[Finding], args: argparse.Namespace, stream: Text
 
 def write_findings(findings: Iterable[Finding], args: argparse.Namespace) -> None:
     if args.output is None:
-        sys.stdout.write(rendered(findings, args, sys.stdout))
+        tell(rendered(findings, args, sys.stdout))
         return
     write_file(args.output, rendered(findings, args, None))
 

@@ -1,6 +1,9 @@
 """A bar for commands that take a while: on a terminal only, and gone when they are done."""
 
+import io
+import os
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import TextIO, TypeVar
 
@@ -9,15 +12,26 @@ T = TypeVar("T")
 LARGE = 100
 """Fewer files are checked before a bar could be read."""
 WIDTH = 30
+USUAL = 80
+"""Columns of a terminal that does not tell."""
 PAUSE = 0.1
 CLEAR = "\r\x1b[K"
 
 
 class Progress:
-    def __init__(self, total: int, stream: TextIO, *, wanted: bool = True) -> None:
+    def __init__(
+        self,
+        total: int,
+        stream: TextIO | None,
+        *,
+        wanted: bool = True,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
         self._total = total
-        self._stream = stream
-        self._shown = wanted and total >= LARGE and stream.isatty()
+        self._stream = stream or io.StringIO()  # none where it was closed by the caller
+        # A dumb terminal cannot take back what it has shown.
+        terminal = self._stream.isatty() and environment.get("TERM") != "dumb"
+        self._shown = wanted and total >= LARGE and terminal
         self._done = 0
         self._next = 0.0
 
@@ -43,10 +57,24 @@ class Progress:
         return result
 
     def _draw(self) -> None:
+        count = f"{self._done}/{self._total} files"
         full = WIDTH * self._done // self._total
         bar = "█" * full + "░" * (WIDTH - full)
         try:
-            self._stream.write(f"{CLEAR}checking {bar} {self._done}/{self._total} files")
+            self._show(f"checking {bar} {count}", f"checking {count}")
         except UnicodeEncodeError:  # a terminal that knows ASCII only
-            self._stream.write(f"{CLEAR}checking {self._done}/{self._total} files")
+            self._show(f"checking {count}")
+
+    def _show(self, *lines: str) -> None:
+        """The first of these that fits: what a terminal wraps, it never clears."""
+        columns = width_of(self._stream)
+        line = next((line for line in lines if len(line) < columns), "")
+        self._stream.write(CLEAR + line)
         self._stream.flush()
+
+
+def width_of(stream: TextIO) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or USUAL
+    except OSError:
+        return USUAL

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from gradkeeper.cli.errors import CliError
+from gradkeeper.cli.streams import tell
 
 NAME = "prove-resume"
 HELP = "kill and restart a training script, and compare its weights with an uninterrupted run's"
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         )
     except ProveError as error:
         raise CliError(str(error)) from None
-    sys.stdout.write(as_json(proof) if args.format == "json" else as_text(proof))
+    tell(as_json(proof) if args.format == "json" else as_text(proof))
     return 0 if proof.exact else 1
 
 

@@ -23,7 +23,7 @@ from gradkeeper.engine.resume.keeper import Keeper
 from gradkeeper.engine.resume.loaders import Loaders
 from gradkeeper.engine.resume.run import Run
 from gradkeeper.engine.setup import PrecisionName, open_books, owners_of
-from gradkeeper.engine.stream import END, Stream
+from gradkeeper.engine.stream import Stream
 from gradkeeper.engine.window import Window
 from gradkeeper.model import Tape
 
@@ -130,7 +130,7 @@ class Engine:
         with self._keeper.reading(loop):
             for stream in self._epochs(loop):
                 while self._more(stream):
-                    group = self._desk.ranks.group(_group(stream, loop.size))
+                    group = self._desk.ranks.group(stream, loop.size)
                     if group:
                         yield group
                         self._advance(loop)
@@ -220,16 +220,6 @@ def _check_counts(**counts: int) -> None:
     for name, number in counts.items():
         if not isinstance(number, int) or number < 1:
             raise SetupError(f"{name} is a whole number from 1 on, not {number!r}")
-
-
-def _group(stream: Stream | EvenStream, size: int) -> list[Any]:
-    group: list[Any] = []
-    while len(group) < size:
-        batch = stream.read()
-        if batch is END:
-            break
-        group.append(batch)
-    return group
 
 
 def _check_used(window: Window, unread: int) -> None:

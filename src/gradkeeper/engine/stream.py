@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradkeeper.engine.data import Feed, next_epoch
 from gradkeeper.engine.errors import LoaderError
 from gradkeeper.engine.journal import Journal
 from gradkeeper.engine.moving import Mover
 from gradkeeper.model.events import Batch, EpochBegin, EpochEnd
+
+if TYPE_CHECKING:
+    from gradkeeper.engine.ranks.even import EvenStream
 
 SOURCE = "loader"
 
@@ -129,3 +132,14 @@ class Stream:
             # The loader has passed the batch it failed on, and goes on with the next one.
             self.position.batch += 1
             raise
+
+
+def group_of(stream: "Stream | EvenStream", size: int) -> list[Any]:
+    """The next micro-batches, at most `size`."""
+    group: list[Any] = []
+    while len(group) < size:
+        batch = stream.read()
+        if batch is END:
+            break
+        group.append(batch)
+    return group

@@ -167,7 +167,11 @@ class Window:
         def evaluate() -> Pending:
             self._pending = Pending()
             with self._owner.precision.block(self._owner.device, cache=False):
-                closure()
+                try:
+                    closure()
+                except BaseException as error:
+                    self._desk.ranks.failed(error)
+                    raise
             return self._pending
 
         self._evaluating = True

@@ -5,6 +5,7 @@ import ast
 from gradkeeper.lint import groups, objects
 from gradkeeper.lint.nodes import Node
 from gradkeeper.lint.rehearsal import Rehearsal
+from gradkeeper.lint.strangers import WHICH_OPTIMIZER
 from gradkeeper.lint.tensors import opaque_parts
 from gradkeeper.lint.values import (
     Accelerator,
@@ -27,6 +28,8 @@ from gradkeeper.model import events as ev
 
 LONGEST_NAME = 60
 ASSUMED_GATE = 2
+GRADS = ("grad", "_grad")
+"""The second is how gradients are put into parameters that another process shares."""
 
 
 def get(r: Rehearsal, value: Value, attr: str, node: ast.AST) -> Value:
@@ -85,6 +88,7 @@ def _part(value: Opaque, suffix: str) -> Opaque:
         reduction=value.reduction,
         autocast=value.autocast,
         scaler=value.scaler,
+        given=value.given,
     )
 
 
@@ -101,6 +105,7 @@ def _remembered(r: Rehearsal, value: Opaque, key: str, name: str) -> Value:
     else:
         hints = (value.node,) if value.node is not None else ()
         found = Opaque(name[:LONGEST_NAME], data=value.data, disk=value.disk, hints=hints)
+        found.given = value.given
     value.attrs[key] = found
     return found
 
@@ -264,6 +269,8 @@ def item(r: Rehearsal, value: Value, index: Value, node: ast.AST) -> Value:
     if isinstance(value, dict):
         if isinstance(index, (str, int, bool, float, type(None))) and index in value:
             return value[index]
+        if any(isinstance(one, Optim) for one in value.values()):
+            r.doubt(WHICH_OPTIMIZER)
         return Opaque(f"item[{index!r}]"[:LONGEST_NAME] if isinstance(index, str) else "item")
     if isinstance(value, Grad):
         return read(r, value, node)
@@ -333,13 +340,13 @@ def _put_module(r: Rehearsal, value: Module, attr: str, new: Value) -> None:
 
 
 def _put_param(r: Rehearsal, value: Param, attr: str, new: Value, node: ast.AST) -> None:
-    if attr == "grad":
+    if attr in GRADS:
         names = param_accounts(r, value)
         if new is None:
             r.post(ev.Zero(site=r.site(node), accounts=names))
         elif isinstance(new, Opaque) and new.disk:
             r.post(ev.Restore(site=r.site(node), accounts=names, gradients=True))
-        elif not isinstance(new, Grad):
+        elif not isinstance(new, Grad) or new.param.nodes != value.nodes:
             r.post(ev.Assign(site=r.site(node), accounts=names))
     elif attr == "requires_grad":
         freeze(r, value.nodes, new)
@@ -359,8 +366,10 @@ def freeze(r: Rehearsal, nodes: tuple[Node, ...] | list[Node], trains: Value) ->
 
 
 def _put_opaque(r: Rehearsal, value: Opaque, attr: str, new: Value, node: ast.AST) -> None:
-    if attr == "grad" and value.leaf is not None:
+    if attr in GRADS and value.leaf is not None:
         _put_param(r, Param((value.leaf,)), attr, new, node)
+    elif attr in GRADS and not value.flow:
+        r.doubt("gradients are set of tensors that are not seen")
     elif attr == "requires_grad":
         if value.node is not None:
             freeze(r, [value.node], new)

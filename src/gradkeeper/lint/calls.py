@@ -7,7 +7,7 @@ from gradkeeper.lint.builtins_ import BUILTINS, call_builtin
 from gradkeeper.lint.methods import call_method
 from gradkeeper.lint.rehearsal import Rehearsal
 from gradkeeper.lint.scalers import scaler_call
-from gradkeeper.lint.tensors import cut, loss_of, mix, modules_in, without_params
+from gradkeeper.lint.tensors import loss_of, mix, modules_in, without_params
 from gradkeeper.lint.values import (
     Class,
     Context,
@@ -152,7 +152,7 @@ def call_opaque(
     if callee.node is not None:
         return objects.through(r, callee.node, values, node)
     if callee.data:
-        return cut(callee.name)
+        return mix(r, callee.name, values)  # `torch.jit.load(path)(x)`: x comes through
     survey = r.frame.survey
     last = callee.name.rpartition(".")[2]
     if survey is not None and survey.methods.get(last, set()) & MODULE_METHODS:
@@ -162,6 +162,7 @@ def call_opaque(
     name = f"{callee.name}({', '.join(map(str, values))})" if constant else f"{callee.name}()"
     result = mix(r, r.hint or name, without_params(values))
     result.hints = modules_in(values)
+    result.given = strangers.optimizer_in(values)
     takes_grad = any(isinstance(one, Grad) for one in values)
     if r.grad and not takes_grad and (result.hints or not result.flow):
         result.maybe = True

@@ -281,8 +281,17 @@ def _if(r: Rehearsal, node: ast.IfExp) -> Value:
         if _is_optional(node) or (r.frame.survey and node in r.frame.survey.loud):
             known = decide(r, node.test)
         else:
-            return join(question, evaluate(r, node.body), evaluate(r, node.orelse))
+            return _either(r, node, question)
     return evaluate(r, node.body if known else node.orelse)
+
+
+def _either(r: Rehearsal, node: ast.IfExp, question: str) -> Value:
+    """One of two values; an optimizer that the first side builds stands for both."""
+    events = len(r.tape)
+    value = evaluate(r, node.body)
+    if len(r.tape) != events:
+        return value
+    return join(question, value, evaluate(r, node.orelse))
 
 
 def _is_optional(node: ast.IfExp) -> bool:

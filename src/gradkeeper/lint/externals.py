@@ -120,6 +120,7 @@ def unknown(r: Rehearsal, name: str, last: str, args: Args, kwargs: Kwargs) -> V
         strangers.meet(r, name, values)
     result = mix(r, r.hint or f"{name}()", values if plain else without_params(values))
     result.hints = modules_in(values)
+    result.given = strangers.optimizer_in(values)
     result.data = plain
     if name.startswith("torch.distributions.") and last[:1].isupper():
         result.role = DISTRIBUTION
@@ -168,6 +169,15 @@ def _grad_scaler(r: Rehearsal, name: str, args: Args, kwargs: Kwargs, node: ast.
 def _parameter(r: Rehearsal, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     value = Opaque(r.hint or "parameter")
     attributes.make_leaf(r, value, trainable=True)
+    return value
+
+
+def _variable(r: Rehearsal, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    """torch.autograd.Variable: what it is given, or a leaf that collects gradients."""
+    if kwargs.get("requires_grad", args[1] if len(args) > 1 else False) is not True:
+        return args[0] if args else kwargs.get("data")
+    value = Opaque(r.hint or "variable")
+    attributes.make_leaf(r, value)
     return value
 
 
@@ -321,6 +331,7 @@ TABLE: dict[str, External_] = {
     "DataLoader": surroundings.data_loader,
     "TensorDataset": surroundings.tensor_dataset,
     "Parameter": _parameter,
+    "Variable": _variable,
     "deepcopy": _deepcopy,
     "save": _save,
     "load": _load,

@@ -15,6 +15,8 @@ DISCARDS = ("GK102",)
 """What a path refutes that runs the same backward and passes the line by."""
 BY_RANKS = ("GK501",)
 """What depends on a test that picks the micro-batch to synchronise on."""
+ON_ALL_STEPS = ("GK107",)
+"""What only a run can tell in which no step is out of sight."""
 Key = tuple[str, str, int]
 
 
@@ -42,6 +44,8 @@ def judge(runs: Iterable[Run], rules: Iterable[Rule]) -> list[Finding]:
 def _may_speak(finding: Finding, run: Run) -> bool:
     if run.faulty:
         return finding.rule in ON_FAULTS
+    if run.steps_elsewhere and finding.rule in ON_ALL_STEPS:
+        return False
     return finding.rule not in BY_RANKS or run.windowed or not _picks(run, finding)
 
 

@@ -37,6 +37,8 @@ def for_loop(r: Rehearsal, node: ast.For | ast.AsyncFor) -> Signal:
     if _parameters(iterable) is not None:
         return _over_parameters(r, node, iterable)
     if isinstance(iterable, Opaque) and iterable.role == "parts":
+        return _over_parts(r, node, [iterable.inner])
+    if isinstance(iterable, (list, tuple)) and _are_leaves(iterable):
         return _over_parts(r, node, iterable)
     if r.frame.survey is None or node not in r.frame.survey.rounds:
         return _quiet(r, node, iterable)
@@ -70,12 +72,23 @@ def _over_parameters(r: Rehearsal, node: ast.For | ast.AsyncFor, iterable: Value
     return signal if isinstance(signal, Return) else None
 
 
-def _over_parts(r: Rehearsal, node: ast.For | ast.AsyncFor, iterable: Opaque) -> Signal:
+def _are_leaves(values: list[Value] | tuple[Value, ...]) -> bool:
+    """Tensors that collect gradients of their own: each is a parameter, however many there are."""
+    return bool(values) and all(isinstance(one, Opaque) and one.leaf for one in values)
+
+
+def _over_parts(
+    r: Rehearsal, node: ast.For | ast.AsyncFor, values: list[Value] | tuple[Value, ...]
+) -> Signal:
     from gradkeeper.lint import statements
 
     r.in_params += 1
-    statements.assign(r, node.target, iterable.inner, node)
-    signal = statements.block(r, node.body)
+    signal: Signal = None
+    for one in values:
+        statements.assign(r, node.target, one, node)
+        signal = statements.block(r, node.body)
+        if signal is BREAK or isinstance(signal, Return):
+            break
     r.in_params -= 1
     return signal if isinstance(signal, Return) else None
 

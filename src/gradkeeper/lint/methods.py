@@ -122,7 +122,7 @@ def load(r: Rehearsal, module: Any, args: Args, node: ast.AST) -> None:
 def _of_optimizer(
     r: Rehearsal, value: Optim, name: str, args: Args, kwargs: Kwargs, node: ast.Call
 ) -> Value:
-    if name == "step":
+    if name == "step" or name.startswith("step_and_"):
         closure = args[0] if args else kwargs.get("closure")
         if isinstance(closure, (Opaque, Scaler)) or _is_number(closure):
             closure = None

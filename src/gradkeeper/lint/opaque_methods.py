@@ -38,7 +38,7 @@ def call_opaque_method(
 ) -> Value:
     if value.role is not None:
         return _of_role(r, value, name, args, kwargs, node)
-    handler = TABLE.get(name)
+    handler = TABLE.get("step" if name.startswith("step_and_") else name)
     if handler is not None:
         found = handler(r, value, name, args, kwargs, node)
         if found is not UNHANDLED:
@@ -108,6 +108,7 @@ def _computed(r: Rehearsal, value: Opaque, name: str, args: Args, kwargs: Kwargs
         result.reduction = value.reduction if name in ("to", "float", "squeeze", "cuda") else None
         return result
     result.hints = modules_in([*args, *kwargs.values()]) or value.hints
+    result.given = strangers.optimizer_in(values)
     if value.node is not None and r.grad:
         if value.node.parts or not value.node.live():
             result.maybe = True

@@ -91,6 +91,8 @@ class Rehearsal:
     faulty: ast.AST | None = None
     """The try block in which a backward shall fail."""
     failing: int = 0
+    steps_elsewhere: bool = False
+    """Code that is not seen was given an optimizer before the loop."""
     abroad: bool = False
     """Started in a function whose caller is not known."""
     spoke_of_sync: bool = False

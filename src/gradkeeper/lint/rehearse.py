@@ -37,6 +37,8 @@ class Run:
     """Something is spent on it; a path without any step speaks neither for nor against."""
     windowed: bool = False
     """The source tells how many batches make a window."""
+    steps_elsewhere: bool = False
+    """Code that is not seen may step."""
 
 
 @dataclass(slots=True)
@@ -103,6 +105,7 @@ def explore(program: Program, root: ast.AST | None) -> list[Run]:
             rehearsal = run(program, root, choices, gate)
         program.operations += rehearsal.operations
         spends = any(isinstance(one, (ev.Step, ev.Move)) for one in rehearsal.tape)
+        rehearsal.steps_elsewhere = rehearsal.steps_elsewhere or program.survey.steps_elsewhere
         new = _add(runs, rehearsal, choices, spends)
         # What runs beside a path that is too long to finish would be too long as well.
         if new and (spends or explorer.runs == 1) and not rehearsal.exhausted:
@@ -123,6 +126,7 @@ def _add(
     runs[key].spends = spends
     runs[key].faulty = rehearsal.failing >= 2
     runs[key].windowed = rehearsal.gate > 1
+    runs[key].steps_elsewhere = rehearsal.steps_elsewhere
     return True
 
 

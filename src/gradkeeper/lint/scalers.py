@@ -25,6 +25,9 @@ def as_optimizer(r: Rehearsal, value: Value, *, sure: bool = False) -> Optim | N
         return value.role
     if value.role is not None or not (sure or _looks_like_optimizer(r, value)):
         return None
+    if value.given is not None:
+        value.role = value.given  # a wrapper around it
+        return value.given
     nodes = list(value.hints)
     name = r.registry.unique(value.name.removeprefix("self."))
     optim = Optim(name, nodes, known=bool(nodes))

@@ -6,6 +6,7 @@ from typing import Any
 
 from gradkeeper.lint import attributes, contexts, definitions, expressions, loops
 from gradkeeper.lint.rehearsal import Rehearsal
+from gradkeeper.lint.strangers import WHICH_OPTIMIZER
 from gradkeeper.lint.syntax import called_name
 from gradkeeper.lint.tensors import join
 from gradkeeper.lint.values import (
@@ -16,6 +17,7 @@ from gradkeeper.lint.values import (
     Grad,
     Module,
     Opaque,
+    Optim,
     Param,
     Return,
     Signal,
@@ -99,7 +101,7 @@ def _named(part: Opaque, name: str) -> Opaque:
     if part.node or part.role or part.leaf or part.data:
         return part
     if OPTIMIZER_NAME.search(base(name)) and not SCHEDULER_NAME.search(base(name)):
-        return Opaque(name, hints=part.hints)
+        return Opaque(name, hints=part.hints, given=part.given)
     if not (part.flow or part.maybe):
         part.name = name
     return part
@@ -115,6 +117,8 @@ def _put_item(r: Rehearsal, target: ast.Subscript, value: Value) -> None:
             _put_into(container, None, value)
         return
     index = expressions.evaluate(r, target.slice)
+    if isinstance(value, Optim) and isinstance(container, Opaque) and isinstance(index, Opaque):
+        r.doubt(WHICH_OPTIMIZER)
     if isinstance(container, Module):
         if container.items is None:
             container.items = {}

@@ -16,13 +16,19 @@ HARMLESS = re.compile(
 )
 ACTS = re.compile(r"backward|zero_?grad|clear_?grad|reset_?grad|zero_out|optimi[sz]e_step", re.I)
 
+WHICH_OPTIMIZER = "optimizers are kept under keys that are not known"
+
 
 def meet(r: Rehearsal, name: str, values: Iterable[Value]) -> None:
     """A call of unknown code by this name, with these arguments."""
     last = name.rpartition(".")[2]
     if _acts(last):
         r.doubt("gradients are handled in code that is not seen")
-    elif r.loops and any(_is_optimizer(one) for one in values) and not HARMLESS.search(last):
+    elif optimizer_in(values) is None:
+        return
+    elif not r.loops:
+        r.steps_elsewhere = True
+    elif not HARMLESS.search(last):
         r.doubt("an optimizer is handed to code that is not seen")
 
 
@@ -31,8 +37,13 @@ def _acts(name: str) -> bool:
     return ACTS.search(name) is not None
 
 
-def _is_optimizer(value: Value) -> bool:
-    return isinstance(value, Optim) or (isinstance(value, Opaque) and isinstance(value.role, Optim))
+def optimizer_in(values: Iterable[Value]) -> Optim | None:
+    for value in values:
+        if isinstance(value, Optim):
+            return value
+        if isinstance(value, Opaque) and isinstance(value.role, Optim):
+            return value.role
+    return None
 
 
 def steps_unseen(tape: list[ev.Event]) -> bool:

@@ -5,6 +5,7 @@ file. Only for loud code are unknown branches followed both ways.
 """
 
 import ast
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -23,6 +24,8 @@ LEAVES = (ast.Name, ast.Constant)
 GATHERING = (ast.GeneratorExp, ast.ListComp)
 TELLING = frozenset((ast.Call, ast.Attribute, *BRANCHES, *HOLDERS, *GATHERING))
 """Kinds of nodes that any later look asks for; names and constants make up half of a tree."""
+NAMED_STEP = re.compile(r"^(?!(get|set|log|on|register|first|second)_)(\w+_step(_\w+)?|step_\w+)$")
+"""More than `step` alone, which optimizers, schedulers and environments have."""
 
 
 @dataclass(slots=True)
@@ -69,6 +72,13 @@ class Survey:
     """Loops seen so far, and whether they run over parameters or optimizers."""
     one_shot: set[str] = field(default_factory=set)
     """Variables that hold an iterator over parameters."""
+    named_steps: set[str] = field(default_factory=set)
+    """Called names that speak of a step: `trainer.update_step()`."""
+
+    @property
+    def steps_elsewhere(self) -> bool:
+        """Some of them are defined out of sight."""
+        return any(name not in self.functions for name in self.named_steps)
 
     def reaching(self, names: set[str]) -> set[str]:
         """The names, and all functions that call them, directly or not."""
@@ -172,6 +182,8 @@ def _note_call(call: ast.Call, function: ast.AST | None, found: Survey) -> None:
         name = func.id
     else:
         return
+    if "step" in name and NAMED_STEP.search(name):
+        found.named_steps.add(name)
     if function is not None:
         found.calls.setdefault(function, set()).add(name)
 

@@ -52,11 +52,19 @@ class Opaque:
     """What iterating over it gives, where that is known."""
     gradient: bool = False
     """It was read from a parameter's .grad."""
+    given: "Optim | None" = None
+    """The optimizer that was handed to the call it came from."""
 
     def blank(self) -> bool:
         """Nothing at all is known of it: one such value is as good as another."""
         return not (
-            self.flow or self.maybe or self.node or self.role or self.leaf or self.hints
+            self.flow
+            or self.maybe
+            or self.node
+            or self.role
+            or self.leaf
+            or self.hints
+            or self.given
         ) and not (self.disk or self.length or self.attrs)
 
 

@@ -31,10 +31,10 @@ CLIPS = words(
 # Calls that make an event of the gradient's life: worth following both branches for.
 LOUD_METHODS = CLIPS | words(
     """backward manual_backward step zero_grad unscale_ optimizer_step scale_loss no_sync
-    no_backward_sync accumulate requires_grad_ toggle_optimizer untoggle_optimizer
+    no_backward_sync accumulate autocast requires_grad_ toggle_optimizer untoggle_optimizer
     register_step_pre_hook register_step_post_hook register_post_accumulate_grad_hook"""
 )
-LOUD_NAMES = CLIPS | frozenset({"backward", "set_requires_grad", "requires_grad"})
+LOUD_NAMES = CLIPS | frozenset({"autocast", "backward", "set_requires_grad", "requires_grad"})
 LOUD_ATTRIBUTES = frozenset({"grad", "requires_grad"})
 UNSYNCED = frozenset({"no_sync", "no_backward_sync"})
 """Loud before they are called: whether a backward runs in them is often chosen elsewhere."""
@@ -60,7 +60,7 @@ WRAPPERS = words(
 )
 DDP = frozenset({"DistributedDataParallel", "DDP"})
 PASS_FIRST = words(
-    """Variable tqdm track cycle list_ prefetch notebook_tqdm progress_bar iter_ rich_track
+    """tqdm track cycle list_ prefetch notebook_tqdm progress_bar iter_ rich_track
     MpDeviceLoader BackgroundGenerator background auto"""
 )
 EXITS = frozenset({"exit", "quit", "_exit", "abort"})

@@ -7,6 +7,9 @@ from gradkeeper.model import Finding, Severity
 from gradkeeper.report.text import place, render_one, summary
 
 STYLE = "border-left: 4px solid {}; padding-left: 0.8em; margin: 0.6em 0"
+# Said outright: Jupyter sets such text in a proportional font, and wraps it, so that the mark below
+# a line points elsewhere.
+EXCERPT = "background: none; font-family: monospace; white-space: pre; overflow-x: auto"
 COLOURS = {Severity.ERROR: "#d33", Severity.WARNING: "#b80", Severity.INFO: "#58a"}
 
 
@@ -25,5 +28,5 @@ def _one(finding: Finding) -> str:
         f'<details open style="{STYLE.format(COLOURS[finding.severity])}">'
         f"<summary><b>{escape(title)}</b> {escape(str(finding.severity))}, "
         f"<code>{escape(place(finding))}</code></summary>"
-        f'<pre style="background: none">{escape(chr(10).join(story))}</pre></details>'
+        f'<pre style="{EXCERPT}">{escape(chr(10).join(story))}</pre></details>'
     )

@@ -48,6 +48,7 @@ from gradkeeper.model.events import Close, Step
 from gradkeeper.model.finding import Finding, Severity
 from gradkeeper.model.optimizer import Optimizer
 from gradkeeper.model.rule import Rule
+from gradkeeper.model.site import Site
 
 rule = Rule("GK103", "empty-step", Severity.WARNING, __doc__)
 
@@ -62,7 +63,11 @@ def at_step(entry: Entry[Step]) -> Iterator[Finding]:
     if owner.restored_at and not _zeroed_on_purpose(entry):
         yield _after_load(entry, owner)
     elif owner.empty and entry.idle:
-        yield _found(entry, owner, owner.empty + 1)
+        zeroed_at = _zeroed_before(entry)
+        if zeroed_at is None:
+            yield _found(entry, owner, owner.empty + 1)
+        else:
+            yield _wiped(entry, owner, zeroed_at)
 
 
 @rule.at(Close)
@@ -88,6 +93,12 @@ def _zeroed_on_purpose(entry: Entry[Step]) -> bool:
     return all(account.zeroed_at for account in entry.before.values())
 
 
+def _zeroed_before(entry: Entry[Step]) -> Site | None:
+    """Gradients did come, and were zeroed where that may be meant: inside a closure, say."""
+    accounts = [one for one in entry.before.values() if one.credited and one.zeroed_at]
+    return accounts[0].zeroed_at if accounts else None
+
+
 def _served_otherwise(owner: Optimizer, accounts: Mapping[str, Account]) -> bool:
     own = [accounts[name] for name in owner.accounts]
     return any(account.moved or account.spenders - {owner.name} for account in own)
@@ -101,6 +112,17 @@ def _found(entry: Entry[Step | Close], owner: Optimizer, steps: int) -> Finding:
         detail=f"account `{owner.name}`: {steps} steps so far, all of them empty",
         remedy="build the optimizer over the parameters that the loss reaches",
         because=[(owner.site, f"`{owner.name}` was built here")],
+    )
+
+
+def _wiped(entry: Entry[Step], owner: Optimizer, zeroed_at: Site) -> Finding:
+    where = zeroed_at.seen_from(entry.event.site)
+    return rule.found(
+        entry,
+        f"has nothing to spend: {where} zeroes its gradients first",
+        detail=f"account `{owner.name}`: {owner.empty + 1} steps so far, all of them empty",
+        remedy="zero_grad() before backward(), not between backward() and step()",
+        because=[(zeroed_at, "the gradients are zeroed here")],
     )
 
 

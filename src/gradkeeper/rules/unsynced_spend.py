@@ -24,7 +24,8 @@ dist.destroy_process_group()
 
 To see it, compare a weight on two ranks after a few steps.
 
-To fix it, leave `no_sync()` before the window's last forward and backward.
+To fix it, leave `no_sync()`, or call `set_requires_gradient_sync(True)`, before the window's last
+forward and backward.
 
 ```python good runtime
 import torch
@@ -66,7 +67,8 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
         entry,
         "applies gradients that this rank has not exchanged with the others",
         detail=f"account `{entry.owner.name}`: credited on {line.brief_from(entry.event.site)} "
-        f"inside no_sync(), {unsynced} backward call{'s' if unsynced > 1 else ''} unsynchronised",
-        remedy="run the window's last forward and backward outside no_sync()",
-        because=[(line, "this backward ran inside no_sync()")],
+        f"with no exchange, {unsynced} backward call{'s' if unsynced > 1 else ''} unsynchronised",
+        remedy="run the window's last forward and backward outside no_sync(); with FSDP2, after "
+        "set_requires_gradient_sync(True)",
+        because=[(line, "this backward exchanged nothing")],
     )

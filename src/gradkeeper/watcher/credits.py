@@ -76,6 +76,7 @@ class Crediting:
         owners = self._keeper.owners
         if owners.newcomers or owners.gone:
             owners.settle()
+        self._keeper.feed.unused.clear()
         self._facts = losses.facts_of(tensors[0], gradient) if len(tensors) == 1 else losses.UNKNOWN
         self._items = self._loss = None
         site = self._keeper.routine.backward(self._facts)

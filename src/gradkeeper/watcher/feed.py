@@ -1,7 +1,9 @@
 """Batches that loaders hand out, and where their epochs begin and end.
 
-Frameworks fetch ahead: accelerate and Lightning ask for the next batch before they hand out the
-one before it. Such a batch is held back until the next fetch, and the epoch's end with it.
+Some frameworks fetch ahead: accelerate asks for the next batch before it hands out the one before
+it; Fabric and Ignite do not. It shows at an epoch's second fetch: if nothing was credited since the
+first, that batch is not in use yet. Such batches are held back by one, and the epoch's end with
+them.
 """
 
 import weakref
@@ -18,6 +20,8 @@ class Feed:
         """A loader was ever used: an attribute, for it is asked for all the time."""
         self.latest: Callable[[], object | None] = _nothing
         """The iterator that handed out the last batch, while it is there and not exhausted."""
+        self.unused: set[str] = set()
+        """Loaders whose first batch of an epoch is fetched, and no backward has begun since."""
         self._open: dict[str, weakref.ref[object]] = {}
         self._ahead: set[str] = set()
         self._ending: tuple[str, Site] | None = None
@@ -30,6 +34,7 @@ class Feed:
         return any(reference() is not None for reference in self._open.values())
 
     def fetched(self, source: str, iterator: object, site: Site, *, ahead: bool) -> None:
+        """A batch came; `ahead` if it may not be handed out at once."""
         self.begun = True
         known = self._open.get(source)
         if known is None or known() is not iterator:
@@ -41,10 +46,11 @@ class Feed:
             }
             self.latest = self._open[source] = weakref.ref(iterator)
             self._ahead.discard(source)
+            self.unused.add(source)
             self._post("begin", site, source)
             self._post("batch", site, source)
             return
-        if ahead and source not in self._ahead:
+        if ahead and source in self.unused and source not in self._ahead:
             # The second fetch of a prefetcher: the first batch is not even handed out yet.
             self._ahead.add(source)
             return

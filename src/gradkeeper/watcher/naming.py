@@ -8,11 +8,13 @@ from types import FrameType
 from typing import Any
 
 import torch
+from torch.optim import Optimizer
 
 from gradkeeper.model import Site
 from gradkeeper.watcher.sites import Sites
 
 TARGET = re.compile(r"(?:^|;)\s*([A-Za-z_][\w.]*(?:\[[^\]=]*\])?)\s*(?::[^=;]+)?=\s*$")
+USED = re.compile(r"^([A-Za-z_][\w.]*(?:\[[^\]]*\])?)\.(?:step|zero_grad)\(")
 RECEIVER = re.compile(r"^([A-Za-z_][\w.]*(?:\[[^\]]*\])?)\.\w+\(")
 ARGUMENT = re.compile(r"\(\s*([A-Za-z_][\w.]*(?:\[[^\]]*\])?)\s*[,)]")
 
@@ -43,8 +45,12 @@ class Namer:
         line = linecache.getline(site.file, site.line)
         return _first(TARGET, line.encode()[: site.column - 1].decode(errors="replace"))
 
+    def used(self, site: Site) -> str | None:
+        """`opt` of `opt.step()` or `opt.zero_grad()`."""
+        return _first(USED, self._sites.text(site))
+
     def receiver(self, site: Site) -> str | None:
-        """`opt` of an expression such as `opt.step()`."""
+        """`scaler` of an expression such as `scaler.update()`."""
         return _first(RECEIVER, self._sites.text(site))
 
     def argument(self, site: Site) -> str | None:
@@ -57,15 +63,25 @@ def _first(pattern: re.Pattern[str], text: str) -> str | None:
     return found.group(1) if found else None
 
 
-def variable_of(thing: object, frame: FrameType | None) -> str | None:
+def variable_of(optimizer: Optimizer, frame: FrameType | None) -> str | None:
     """The variable that holds it, where the user's code is: for what was built before the watch."""
     if frame is None:
         return None
     for variables in (frame.f_locals, frame.f_globals):
         for name, value in list(variables.items()):
-            if value is thing and not name.startswith("_"):
+            # By type, not isinstance: that may run code of lazy proxies.
+            if name.startswith("_") or not issubclass(type(value), Optimizer):
+                continue
+            if value is optimizer or unwrapped(value) is optimizer:
                 return name
     return None
+
+
+def unwrapped(optimizer: Optimizer) -> Optimizer:
+    """The optimizer itself, where a framework has wrapped it (accelerate, Lightning)."""
+    held = vars(optimizer)
+    inner = held.get("optimizer") or held.get("_optimizer")
+    return inner if isinstance(inner, Optimizer) else optimizer
 
 
 class ModuleMap:

@@ -9,13 +9,12 @@ import torch
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
 from gradkeeper.watcher.cohorts import Cohort
-from gradkeeper.watcher.naming import variable_of
+from gradkeeper.watcher.naming import unwrapped, variable_of
 
 if TYPE_CHECKING:
     from gradkeeper.watcher.keeper import Keeper
 
 Optimizer = torch.optim.Optimizer
-NO_OPTIMIZER = ("loss", "torch.autograd", "model")
 NAMELESS_FOR = 2
 """So many backwards an optimizer without a variable waits for its first use."""
 ALWAYS_LOOKED = 3
@@ -92,14 +91,14 @@ class Owners:
         known = self._by_id.get(id(optimizer))
         if known is not None and known[0]() is optimizer:
             return known[1].name
-        inner = _inner(optimizer)
+        inner = unwrapped(optimizer)
         return None if inner is optimizer else self.name_of(inner)
 
     def adopt(self, optimizer: Optimizer, site: Site | None = None) -> str | None:
         """The name of an optimizer, which is entered in the books if it is new or has grown."""
         known = self._by_id.get(id(optimizer))
         if known is None:
-            optimizer = _inner(optimizer)
+            optimizer = unwrapped(optimizer)
             known = self._by_id.get(id(optimizer))
         signature = signature_of(optimizer)
         if known is not None and known[0]() is optimizer and known[1].signature == signature:
@@ -137,10 +136,9 @@ class Owners:
         """What the user calls it: where it was built, or where it is used."""
         names, here = self._keeper.names, self._keeper.sites.here()
         wish = names.target(built) if built else None
-        if wish is None:
-            wish = names.argument(here) if self._keeper.stepping.scaling else names.receiver(here)
-            wish = None if wish in NO_OPTIMIZER else wish
         wish = wish or variable_of(optimizer, self._keeper.sites.frame())
+        if wish is None:
+            wish = names.argument(here) if self._keeper.stepping.scaling else names.used(here)
         return names.unique(wish or type(optimizer).__name__)
 
     def _claim(self, parameters: list[torch.Tensor], owner: str, site: Site) -> list[Cohort]:
@@ -268,14 +266,9 @@ class Owners:
 
 
 def _parameters(optimizer: Optimizer) -> list[torch.Tensor]:
-    return [one for group in optimizer.param_groups for one in group["params"]]
-
-
-def _inner(optimizer: Optimizer) -> Optimizer:
-    """The optimizer itself, where a framework has wrapped it (accelerate, Lightning)."""
-    held = optimizer.__dict__
-    inner = held.get("optimizer") or held.get("_optimizer")
-    return inner if isinstance(inner, Optimizer) else optimizer
+    """None for a wrapper that only looks like an optimizer, and never called its constructor."""
+    groups = getattr(optimizer, "param_groups", ())
+    return [one for group in groups for one in group["params"]]
 
 
 def signature_of(optimizer: Optimizer) -> object:

@@ -1,10 +1,17 @@
-"""Two or three processes, started once for all tests; each test runs its function in them."""
+"""One to four processes, started once for all tests; each test runs its function in them."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from tests.engine.ranks.pool import Pool
+
+
+@pytest.fixture(scope="session")
+def one_rank() -> Iterator[Pool]:
+    pool = Pool(1)
+    yield pool
+    pool.end()
 
 
 @pytest.fixture(scope="session")
@@ -17,5 +24,12 @@ def two_ranks() -> Iterator[Pool]:
 @pytest.fixture(scope="session")
 def three_ranks() -> Iterator[Pool]:
     pool = Pool(3)
+    yield pool
+    pool.end()
+
+
+@pytest.fixture(scope="session")
+def four_ranks() -> Iterator[Pool]:
+    pool = Pool(4)
     yield pool
     pool.end()

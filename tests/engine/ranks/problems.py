@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.functional import cross_entropy
@@ -16,13 +18,19 @@ KINDS = ("ddp", "fsdp")
 
 
 def wrapped(kind: str, model: nn.Module | None = None) -> nn.Module:
+    """By "ddp", "fsdp", or "hsdp": pairs of ranks that shard, and each pair a copy. Or "plain"."""
     model = classifier() if model is None else model
+    if kind == "plain":
+        return model
     if kind == "ddp":
         return DistributedDataParallel(model)
+    names = ("copy", "shard")
+    pairs = (dist.get_world_size() // 2, 2)
+    mesh = init_device_mesh("cpu", pairs, mesh_dim_names=names) if kind == "hsdp" else None
     for layer in model.children():
         if list(layer.parameters()):
-            fully_shard(layer)
-    fully_shard(model)
+            fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
     return model
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import StepLR
-from torch.utils.data import DataLoader, Dataset, DistributedSampler
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset
 
 from gradkeeper.engine import Engine
 from tests.engine.ranks.problems import weights_of, wrapped
@@ -39,6 +40,22 @@ class Items(Dataset[tuple[Tensor, Tensor]]):
         return self._x[place] + self._noise * torch.rand(6), self._y[place]
 
 
+class Flow(IterableDataset[tuple[Tensor, Tensor]]):
+    """The same items one after another; nobody knows how many there are."""
+
+    def __init__(self, items: Items, places: list[int], *, signal_at: int | None = None) -> None:
+        self._items = items
+        self._places = places
+        self._signal_at = signal_at
+        """The item at which this process is told to end."""
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        for number, place in enumerate(self._places):
+            if number == self._signal_at:
+                os.kill(os.getpid(), signal.SIGTERM)
+            yield self._items[place]
+
+
 def network(*, dropout: float, coupled: bool) -> nn.Sequential:
     torch.manual_seed(3)
     norm = nn.BatchNorm1d(8) if coupled else nn.LayerNorm(8)
@@ -53,6 +70,8 @@ def loader_of(options: Options) -> DataLoader[Any]:
     # Each rank has its own share, and they are uneven.
     rank = dist.get_rank()
     share = list(range(rank, count, dist.get_world_size()))[: count // 2 - 6 * rank]
+    if options.get("sampler") == "flow":
+        return DataLoader(Flow(data, share, signal_at=options.get("signal_at")), batch_size=2)
     generator = torch.Generator().manual_seed(rank)
     return DataLoader(
         torch.utils.data.Subset(data, share), batch_size=2, shuffle=True, generator=generator

@@ -3,18 +3,20 @@
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.utils.data import DataLoader, Dataset
 
 from gradkeeper.engine import Engine, NonFiniteError, RankError
 from gradkeeper.model import Severity, audit
 from gradkeeper.model import events as ev
 from gradkeeper.rules import ALL
-from tests.engine.problems import classifier, distance, plain_sgd
+from tests.engine.problems import Pair, classifier, distance, plain_sgd
 from tests.engine.ranks.pool import Pool
 from tests.engine.ranks.problems import KINDS, micro_batches_of, weights_of, wrapped
 
@@ -26,17 +28,37 @@ def engine_for(kind: str, **options: Any) -> tuple[nn.Module, Engine]:
     return model, Engine(model, plain_sgd(model.parameters()), progress=False, **options)
 
 
-def raising(rank: int, kind: str, sync: str, moment: str) -> dict[str, Any]:
+class Share(Dataset[Pair]):
+    """A rank's micro-batches, one of which it fails on."""
+
+    def __init__(self, rank: int, bad: int | None) -> None:
+        self._batches = micro_batches_of(rank, EVEN)
+        self._bad = bad
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __getitem__(self, place: int) -> Pair:
+        if place == self._bad:
+            raise ValueError("bad batch")
+        return self._batches[place]
+
+
+def raising(
+    rank: int, kind: str, sync: str, moment: str, folder: str | None = None
+) -> dict[str, Any]:
     """Rank 1 raises in its second window, catches it outside, and goes on."""
-    model, engine = engine_for(kind, sync=sync)
+    model, engine = engine_for(kind, sync=sync, checkpoint=folder)
     caught, reasons = [], []
-    for number, window in enumerate(engine.windows(micro_batches_of(rank, EVEN), size=2)):
+    bad = {"loader": 2, "loader later": 3}.get(moment) if rank == 1 else None
+    loader = DataLoader(Share(rank, bad), batch_size=None)
+    for number, window in enumerate(engine.windows(loader, size=2)):
         faulty = rank == 1 and number == 1
         before = weights_of(model)
         try:
             with window:
                 for place, (x, y) in enumerate(window):
-                    if faulty and moment == "before" and place == 0:
+                    if faulty and (moment, place) in (("before", 0), ("second", 1)):
                         raise ValueError("bad batch")
                     loss = cross_entropy(model(x), y)
                     if faulty and moment == "forward" and place == 1:
@@ -60,20 +82,39 @@ def raising(rank: int, kind: str, sync: str, moment: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
-    ("kind", "sync", "moment"),
-    [
-        ("ddp", "last", "before"),
-        ("ddp", "every", "before"),
-        ("ddp", "last", "forward"),
-        ("fsdp", "every", "before"),
-        ("fsdp", "last", "before"),
-    ],
-)
+EARLY = [
+    ("ddp", "last", "before"),
+    ("ddp", "last", "second"),
+    ("ddp", "last", "forward"),
+    ("ddp", "last", "loader"),
+    ("ddp", "last", "loader later"),
+    ("ddp", "every", "before"),
+    ("ddp", "every", "loader"),
+    ("fsdp", "last", "before"),
+    ("fsdp", "every", "before"),
+    ("fsdp", "every", "loader"),
+]
+LATE = [
+    ("ddp", "every", "second"),
+    ("ddp", "every", "forward"),
+    ("ddp", "every", "loader later"),
+    ("ddp", "every", "after"),
+    ("fsdp", "every", "forward"),
+    ("fsdp", "last", "forward"),
+    ("fsdp", "every", "second"),
+    ("fsdp", "every", "loader later"),
+    ("fsdp", "every", "after"),
+]
+
+
+@pytest.mark.parametrize("saves", [False, True])
+@pytest.mark.parametrize(("kind", "sync", "moment"), EARLY)
 def test_an_exception_before_the_first_exchange_discards_the_window_on_all_ranks(
-    two_ranks: Pool, kind: str, sync: str, moment: str
+    two_ranks: Pool, tmp_path: Path, kind: str, sync: str, moment: str, saves: bool
 ) -> None:
-    zero, one = two_ranks.run(raising, kind, sync, moment)
+    folder = str(tmp_path / "run") if saves else None
+
+    zero, one = two_ranks.run(raising, kind, sync, moment, folder)
 
     assert one["caught"] == ["ValueError: bad batch"]
     assert zero["caught"] == []
@@ -85,9 +126,14 @@ def test_an_exception_before_the_first_exchange_discards_the_window_on_all_ranks
     assert "rank 1 raised an exception" in zero["findings"][0][1]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_later_exception_makes_all_raise(two_ranks: Pool, kind: str) -> None:
-    zero, one = two_ranks.run(raising, kind, "every", "after")
+@pytest.mark.parametrize("saves", [False, True])
+@pytest.mark.parametrize(("kind", "sync", "moment"), LATE)
+def test_a_later_exception_makes_all_raise(
+    two_ranks: Pool, tmp_path: Path, kind: str, sync: str, moment: str, saves: bool
+) -> None:
+    folder = str(tmp_path / "run") if saves else None
+
+    zero, one = two_ranks.run(raising, kind, sync, moment, folder)
 
     assert one["caught"] == ["ValueError: bad batch"]
     assert len(zero["caught"]) == 1

@@ -1,6 +1,5 @@
 """What a window tells is true of all ranks; and what a rank does alone leaves no trace."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,17 +8,16 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grad_norm_
-from torch.optim import LBFGS, SGD
+from torch.optim import SGD
 
 from gradkeeper.engine import Engine, SetupError
 from gradkeeper.model import Severity, audit
 from gradkeeper.model import events as ev
 from gradkeeper.rules import ALL
-from tests.engine.problems import Pair, classifier, distance, plain_sgd
+from tests.engine.problems import classifier, distance, plain_sgd
 from tests.engine.ranks.pool import Pool
 from tests.engine.ranks.problems import (
     KINDS,
-    big_batches,
     credit_all,
     micro_batches_of,
     weights_of,
@@ -115,33 +113,6 @@ def test_windows_of_one_are_bitwise_the_plain_ddp_loop(two_ranks: Pool) -> None:
     assert two_ranks.run(plain_and_engine) == [True, True]
 
 
-class Endless:
-    """Batches without a length."""
-
-    def __init__(self, batches: list[Pair]) -> None:
-        self._batches = batches
-
-    def __iter__(self) -> Iterator[Pair]:
-        yield from self._batches
-
-
-def without_length(rank: int, kind: str, sync: str) -> list[Tensor]:
-    model = wrapped(kind)
-    engine = Engine(model, plain_sgd(model.parameters()), progress=False, sync=sync)  # type: ignore[arg-type]
-    for window in engine.windows(Endless(micro_batches_of(rank, UNEVEN)), size=3, epochs=2):
-        with window:
-            credit_all(window, model)
-    return weights_of(model)
-
-
-@pytest.mark.parametrize("sync", ["last", "every"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_loaders_without_a_length_are_read_in_step(two_ranks: Pool, kind: str, sync: str) -> None:
-    found = two_ranks.run(without_length, kind, sync)
-
-    assert all(distance(one, big_batches(UNEVEN, 3, epochs=2)) <= 1e-6 for one in found)
-
-
 def normed(rank: int) -> tuple[list[Tensor], bool, float]:
     """A model with running statistics and dropout; rank 1 has less data."""
     torch.manual_seed(3)
@@ -165,30 +136,6 @@ def test_a_batch_handed_out_again_leaves_no_trace(two_ranks: Pool) -> None:
     assert (seen, fewer) == (4, 2)
     assert (same, same_there) == (False, True)
     assert all(torch.equal(a, b) for a, b in zip(weights, others, strict=True))
-
-
-def buffered(rank: int, moment: int) -> list[Tensor]:
-    """Buffers are broadcast in a forward: a rank that fails before it must join that too."""
-    torch.manual_seed(3)
-    model = DistributedDataParallel(nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3)))
-    engine = Engine(model, plain_sgd(model.parameters()), progress=False)
-    for number, window in enumerate(engine.windows(micro_batches_of(rank, EVEN), size=2)):
-        try:
-            with window:
-                for place, (x, y) in enumerate(window):
-                    if rank == 1 and number == 1 and place == moment:
-                        raise ValueError
-                    window.backward(cross_entropy(model(x), y), weight=len(y))
-        except ValueError:
-            pass
-    return weights_of(model)
-
-
-@pytest.mark.parametrize("moment", [0, 1])
-def test_buffers_do_not_part_ranks(two_ranks: Pool, moment: int) -> None:
-    one, other = two_ranks.run(buffered, moment)
-
-    assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 def adversaries(rank: int) -> list[Tensor]:
@@ -228,34 +175,6 @@ def test_owners_exchange_at_close(two_ranks: Pool) -> None:
     found = two_ranks.run(adversaries)
 
     assert all(distance(one, expected) <= 1e-6 for one in found)
-
-
-def by_lbfgs(rank: int) -> list[Tensor]:
-    model = wrapped("ddp")
-    engine = Engine(model, LBFGS(model.parameters(), max_iter=4), progress=False)
-    for window in engine.windows(micro_batches_of(rank, EVEN), size=2):
-        with window:
-            window.closure(lambda: credit_all(window, model))  # noqa: B023
-    return weights_of(model)
-
-
-def test_closures_see_all_ranks(two_ranks: Pool) -> None:
-    model = classifier()
-    engine = Engine(model, LBFGS(model.parameters(), max_iter=4), progress=False)
-    shares = [micro_batches_of(rank, EVEN) for rank in range(2)]
-    for start in (0, 2):
-        with engine.window() as window:
-
-            @window.closure
-            def evaluate() -> None:
-                for share in shares:
-                    for x, y in share[start : start + 2]:  # noqa: B023
-                        window.backward(cross_entropy(model(x), y), weight=len(y))
-
-    one, other = two_ranks.run(by_lbfgs)
-
-    assert distance(one, weights_of(model)) <= 1e-4
-    assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 def overflowing(rank: int) -> list[Any]:

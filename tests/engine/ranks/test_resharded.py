@@ -46,6 +46,63 @@ def test_two_ranks_go_on_as_three_and_three_as_two(
             torch.testing.assert_close(result["weights"], whole[0]["weights"], atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("alone", "kind"),
+    [("plain", "ddp"), ("plain", "fsdp"), ("ddp", "ddp"), ("fsdp", "fsdp"), ("ddp", "fsdp")],
+)
+def test_one_process_goes_on_as_two_and_two_as_one(
+    one_rank: Pool, two_ranks: Pool, tmp_path: Path, alone: str, kind: str
+) -> None:
+    of_one, of_two = OPTIONS | {"size": 6}, OPTIONS | {"size": 3}
+    whole = one_rank.run(train, alone, str(tmp_path / "one"), of_one)
+    two_ranks.run(train, kind, str(tmp_path / "two"), of_two)
+
+    for number in (1, 4, 6):
+        cut = cut_after(tmp_path / "one", number, tmp_path / f"one-{number}")
+        from_one = two_ranks.run(train, kind, str(cut), of_two)
+        cut = cut_after(tmp_path / "two", number, tmp_path / f"two-{number}")
+        from_two = one_rank.run(train, alone, str(cut), of_one)
+
+        for result in (*from_one, *from_two):
+            assert result["resumed"]
+            assert result["steps"] == whole[0]["steps"]
+            torch.testing.assert_close(result["losses"], whole[0]["losses"], atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(result["weights"], whole[0]["weights"], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_open_window_of_one_process_is_not_shared_by_two_nor_theirs_by_one(
+    one_rank: Pool, two_ranks: Pool, tmp_path: Path, kind: str
+) -> None:
+    of_one, of_two = OPTIONS | {"save_every": None, "size": 6}, OPTIONS | {"save_every": None}
+    one_rank.run(train, "plain", str(tmp_path / "one"), of_one)
+    two_ranks.run(train, kind, str(tmp_path / "two"), of_two)
+
+    cut = cut_after(tmp_path / "one", 2, tmp_path / "cut-one")
+    of_two_told = two_ranks.run(refusal, kind, str(cut), of_two)
+    cut = cut_after(tmp_path / "two", 2, tmp_path / "cut-two")
+    of_one_told = one_rank.run(refusal, "plain", str(cut), of_one)
+
+    assert all("saved in mid-window by 1 rank," in one for one in of_two_told), of_two_told
+    assert all("go on with 1 rank," in one for one in of_two_told)
+    assert all("go on with 2 ranks, and change their number" in one for one in of_one_told)
+
+
+def test_shards_of_two_go_on_as_three_copies_and_copies_as_shards(
+    two_ranks: Pool, three_ranks: Pool, tmp_path: Path
+) -> None:
+    of_two, of_three = OPTIONS | {"size": 3}, OPTIONS | {"size": 2}
+
+    for before, after in (("fsdp", "ddp"), ("ddp", "fsdp")):
+        whole = two_ranks.run(train, before, str(tmp_path / before), of_two)
+        cut = cut_after(tmp_path / before, 4, tmp_path / f"{before}-cut")
+        found = three_ranks.run(train, after, str(cut), of_three)
+
+        for result in found:
+            assert result["resumed"]
+            torch.testing.assert_close(result["weights"], whole[0]["weights"], atol=1e-5, rtol=1e-5)
+
+
 def test_other_windows_altogether_are_refused(
     two_ranks: Pool, three_ranks: Pool, tmp_path: Path
 ) -> None:

@@ -3,16 +3,18 @@
 import shutil
 import signal
 import warnings
+from collections import UserDict
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from gradkeeper.checkpoint import CheckpointWarning
 from gradkeeper.cli import main
-from gradkeeper.engine import Engine, preemption
+from gradkeeper.engine import Engine, LoaderError, preemption
 from gradkeeper.engine.ranks import Sync
 from tests.engine.problems import plain_sgd
 from tests.engine.ranks.pool import Pool
@@ -173,3 +175,46 @@ def test_a_rank_that_breaks_off_its_window_is_not_waited_for(
         assert one == other
     assert [stepped for stepped, _ in one] == [not fails] * 2
     assert [stepped for stepped, _ in other] == [not fails] * 2
+
+
+class Sample(UserDict[str, Tensor]):
+    """As tokenizers make them: a class of its own cannot be kept."""
+
+
+def trained_on_samples(rank: int, folder: str, counts: list[int]) -> str | None:
+    """Why a window took no step, or what the loader has to say."""
+    model = wrapped("ddp")
+    data = [Sample(x=torch.randn(2, 6), y=torch.tensor([0, 1])) for _ in range(counts[rank])]
+    engine = Engine(
+        model, plain_sgd(model.parameters()), checkpoint=folder, save_every=1, progress=False
+    )
+    engine.resume()
+    try:
+        for window in engine.windows(data):
+            with window:
+                for one in window:
+                    window.backward(cross_entropy(model(one["x"]), one["y"]))
+            if window.reason:
+                return window.reason
+    except LoaderError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("counts", [[2, 2], [3, 1]])
+def test_batches_that_cannot_be_kept_do_not_hinder_a_save(
+    two_ranks: Pool, tmp_path: Path, counts: list[int]
+) -> None:
+    assert two_ranks.run(trained_on_samples, str(tmp_path / "run"), counts) == [None, None]
+    assert list((tmp_path / "run").glob("save-*"))
+
+
+def test_a_rank_with_nothing_to_be_handed_again_says_why(two_ranks: Pool, tmp_path: Path) -> None:
+    two_ranks.run(trained_on_samples, str(tmp_path / "whole"), [3, 1])
+    cut_after(tmp_path / "whole", 1, tmp_path / "cut")
+
+    for folder, counts in (("cut", [3, 1]), ("empty", [1, 0])):
+        zero, one = two_ranks.run(trained_on_samples, str(tmp_path / folder), counts)
+
+        assert "the loader of rank 1 has no more micro-batches, those of others have" in one
+        assert zero.startswith("rank 1 raised LoaderError: the loader of rank 1 has no more")

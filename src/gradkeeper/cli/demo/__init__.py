@@ -13,7 +13,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gradkeeper.cli.demo.scripts import BUGS, CHARACTERS, THREE_BUGS
-from gradkeeper.cli.demo.stage import UnexpectedError, called, expect, gradkeeper, say, title
+from gradkeeper.cli.demo.stage import (
+    UnexpectedError,
+    called,
+    expect,
+    gradkeeper,
+    plain,
+    say,
+    title,
+)
 from gradkeeper.cli.errors import CliError
 
 NAME = "demo"
@@ -103,7 +111,7 @@ def kill_and_resume(folder: Path) -> None:
 def expect_open_window(folder: Path) -> None:
     newest = (folder / "killed" / "latest").read_text().strip()
     output, _ = called(folder, "checkpoint", "show", f"killed/{newest}")
-    held = re.search(r"window: (open, 3 of 8 .*)", output)
+    held = re.search(r"window: (open, 3 of 8 .*)", plain(output))
     expect(held is not None, f"the last checkpoint holds no open window:\n{output}")
     say(f"   its last checkpoint, {newest}: window {held and held[1]}", "")
 
@@ -120,7 +128,7 @@ def write_statement(folder: Path, page: Path) -> None:
 
 def _expect_the_bugs(output: str) -> None:
     """Each of them at its line, and nothing else."""
-    found = re.findall(r"^three_bugs\.py:(\d+):\d+  (GK\d+)", output, re.M)
+    found = re.findall(r"^three_bugs\.py:(\d+):\d+  (GK\d+)", plain(output), re.M)
     told = {rule: int(line) for line, rule in found}
     expect(told == BUGS, f"found {told}, and not {BUGS}")
 

@@ -38,6 +38,11 @@ def gradkeeper(folder: Path, *words: str, code: int, remark: str = "") -> str:
     output, found = called(folder, *words)
     say(output.rstrip(), "")
     expect(found == code, f"`{shown}` ended with exit code {found}, not {code}")
+    return output
+
+
+def plain(output: str) -> str:
+    """Without the colours that a terminal is given."""
     return COLOURS.sub("", output)
 
 

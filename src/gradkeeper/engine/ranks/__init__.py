@@ -7,6 +7,7 @@ even       uneven data, read in step       again     a batch handed out again le
 exchange   gradients averaged at close     verdict   what follows from a rank's failure
 news       a note for those who wait       setup     which of it applies
 peers      those who write a checkpoint together
+forwards   FSDP2: a rank that fails before its backward joins that of the others
 """
 
 from typing import TYPE_CHECKING, TypeAlias

@@ -9,6 +9,7 @@ from gradkeeper.engine.gradients import Norm, gradients, reconsidered, total_nor
 from gradkeeper.engine.journal import Journal
 from gradkeeper.engine.refusal import refuse_empty
 from gradkeeper.engine.scaling import unscale
+from gradkeeper.engine.stream import group_of
 from gradkeeper.engine.weights import Weight
 
 if TYPE_CHECKING:
@@ -36,9 +37,9 @@ class Alone:
         """The stream as this rank reads it."""
         return stream
 
-    def group(self, group: list[Any]) -> list[Any]:
+    def group(self, stream: "Stream | EvenStream", size: int) -> list[Any]:
         """The group of micro-batches that this rank is handed."""
-        return group
+        return group_of(stream, size)
 
     def keeps(self, heard: Callable[[], None]) -> None:
         """There is a folder to save to: ranks must be able to save and stop together."""

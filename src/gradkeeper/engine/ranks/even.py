@@ -7,6 +7,8 @@ much is left, and need not ask in between; else they ask before each micro-batch
 
 from typing import TYPE_CHECKING, Any
 
+from gradkeeper.checkpoint import UnkeepableError
+from gradkeeper.checkpoint.encoding import encode
 from gradkeeper.engine.data import Feed
 from gradkeeper.engine.errors import LoaderError
 from gradkeeper.engine.ranks.words import Place, Word
@@ -24,9 +26,13 @@ class EvenStream:
     def __init__(self, stream: Stream, ranks: "Together") -> None:
         self._stream = stream
         self._ranks = ranks
-        self._last: Any = END
+        self.last: Any = END
+        """What was handed out last: a micro-batch, or a group of them."""
         self.most: int | None = None
         """What the rank with most has left; None where that is not known."""
+        self._least = UNKNOWN
+        self._ahead = False
+        """Some rank may have fetched a micro-batch that it has not handed out."""
 
     @property
     def length(self) -> int | None:
@@ -46,7 +52,8 @@ class EvenStream:
 
     @property
     def between(self) -> bool:
-        return self._stream.between
+        """Whether all ranks can keep their place: they save together or not at all."""
+        return not self._ahead and self._stream.between
 
     @property
     def remaining(self) -> int:
@@ -56,7 +63,8 @@ class EvenStream:
     def hear(self, words: list[Word]) -> None:
         """Each rank has said how much is left."""
         left = [int(word.remaining) for word in words]
-        self.most = None if UNKNOWN in left else max(left)
+        self._least = min(left)
+        self.most = None if self._least == UNKNOWN else max(left)
 
     def begin_epoch(self) -> None:
         self._stream.begin_epoch()
@@ -67,19 +75,20 @@ class EvenStream:
         self.hear(self._ranks.roll.call(Place.EPOCH, remaining=self.remaining))
 
     def state(self) -> dict[str, Any]:
-        """A batch is kept only where the rank has run out, and would be handed it again."""
-        return {"last": self._last if self.remaining == 0 or self.ended else None}
+        """What was last is kept only where the rank may have run out, and be handed it again."""
+        out = self.ended or self.remaining in (0, UNKNOWN)
+        return {"last": self.last if out and _can_be_kept(self.last) else None}
 
     def restore(self, state: dict[str, Any]) -> None:
-        if state["last"] is not None:
-            self._last = self._stream.moved(state["last"])
+        last = state.get("last")  # one process alone keeps none
+        if last is not None:
+            self.last = self._stream.moved(last)
 
     def pass_over(self, position: Position) -> None:
         self._stream.pass_over(position)
 
     def more(self) -> bool:
         """Whether any rank has another micro-batch; asked between windows."""
-        self._ranks.group_is_over()
         if self.most:
             return True
         mine = self._stream.more()
@@ -88,42 +97,66 @@ class EvenStream:
         said = max(left, int(mine)) if left != UNKNOWN else left
         words = self._ranks.roll.call(Place.EPOCH, remaining=said, more=float(mine))
         self.hear(words)
-        return any(word.more for word in words)
+        self._ahead = any(word.more for word in words)
+        return self._ahead
+
+    def meet(self) -> None:
+        """Between windows, before a loader without a length is asked: ranks can save then."""
+        words = self._ranks.roll.call(Place.EPOCH, more=float(not self.between))
+        self._ahead = any(word.more for word in words)
+
+    def gives_all(self, size: int) -> bool:
+        """Whether each rank is known to have had as many when they last told each other."""
+        return self._least >= size
 
     def goes_on(self) -> bool:
-        """Whether the window's ranks read one more; all are at this place then."""
-        self._ranks.between()
-        if self.most is None and not self._ranks.meet_in_window():
-            return False
-        return self._goes_on()
+        """Whether the window's ranks read one more; all are at this place then, if they save."""
+        ranks = self._ranks
+        ranks.between()
+        if self.most is None:
+            # The loader is asked in read(): after that, its place cannot be kept.
+            return ranks.meet_in_window()
+        if not ranks.in_step:
+            return not ranks.filled
+        return ranks.read_on(more=self._has_more())
 
     def read(self) -> Any:
         """The next micro-batch, a last one again, or END."""
         ranks = self._ranks
         if ranks.window is None:
             self.most = None  # a group is read: nobody tells how much is left after it
+            self._ahead = False
             return self._stream.read()
+        if self.most is None and not ranks.read_on(more=self._has_more()):
+            return END
+        self._ahead = False
+        # Before it is read: should that fail, the others are handed theirs, and wait for this rank.
+        ranks.hand()
         batch = self._stream.read()
         if batch is END:
-            batch = self._once_more()
             ranks.hand_again()
-        else:
-            self._last = batch
-            ranks.hand()
+            return self.once_more()
+        self.last = batch
         return batch
 
-    def _once_more(self) -> Any:
-        if self._last is END:
-            raise LoaderError(
-                f"the loader of rank {self._ranks.rank} is empty and those of others are not: "
-                "each rank needs one micro-batch at least"
-            )
-        return self._last
+    def _has_more(self) -> bool:
+        """A loader with a length is not asked beyond it within a window."""
+        return self._stream.more() if self._stream.length is None else self.remaining > 0
 
-    def _goes_on(self) -> bool:
-        if not self._ranks.in_step(self):
-            return not self._ranks.filled
-        # A loader with a length is not asked beyond it within a window.
-        known = self._stream.length is not None
-        mine = self.remaining > 0 if known else self._stream.more()
-        return self._ranks.read_on(more=mine)
+    def once_more(self) -> Any:
+        if self.last is END:
+            raise LoaderError(
+                f"the loader of rank {self._ranks.rank} has no more micro-batches, those of others "
+                "have, and there is none to be handed out again: each rank needs one at least, and "
+                "one of plain tensors, lists and dicts where it is to be kept in a checkpoint"
+            )
+        return self.last
+
+
+def _can_be_kept(batch: Any) -> bool:
+    """Else the run can be kept nevertheless: it may never come to that."""
+    try:
+        encode(batch)
+    except UnkeepableError:
+        return False
+    return True

@@ -36,7 +36,10 @@ class Replicas:
         """The others wait for this rank, and it cannot join them."""
         self._owed = 0
         self._due = False
+        self._begun = False
+        """A forward whose backward will be exchanged has begun, ..."""
         self._prepared = False
+        """... and come to its end."""
         self._by_loader = False
         self._hooks: list[Any] = []
 
@@ -44,14 +47,21 @@ class Replicas:
 
     def open(self, planned: int | None, *, by_loader: bool) -> None:
         """`planned`: how many micro-batches each rank will be handed, where that is known."""
-        self.unsynced = self.exchanged = self.stuck = self._due = self._prepared = False
+        self.unsynced = self.exchanged = self.stuck = False
+        self._due = self._begun = self._prepared = False
         self._by_loader = by_loader
+        for wrapper in self._wrappers:
+            _settle(wrapper)
         # Several wrappers may run in any order, and a rank cannot tell in which: at close, then.
         known = planned if self._alone and planned else 0
         self._owed = known if self._every else min(known, 1)
         self._set(self._every and self._alone and not by_loader)
         if self._alone:
-            self._hooks = [self._wrappers[0].register_forward_hook(self._ran_forward)]
+            wrapper = self._wrappers[0]
+            self._hooks = [
+                wrapper.register_forward_pre_hook(self._begins_forward),
+                wrapper.register_forward_hook(self._ran_forward),
+            ]
 
     def hand(self, *, last: bool) -> None:
         """A micro-batch is handed out."""
@@ -65,6 +75,7 @@ class Replicas:
         """From now on, nothing is exchanged before the window's end."""
         self._owed = 0
         self._due = self._alone = False
+        self._set(False)
 
     def close(self) -> None:
         for hook in self._hooks:
@@ -76,6 +87,10 @@ class Replicas:
     def _set(self, sync: bool) -> None:
         for wrapper in self._wrappers:
             wrapper.require_backward_grad_sync = sync
+
+    def _begins_forward(self, *_: object) -> None:
+        if self._wrappers[0].require_backward_grad_sync and torch.is_grad_enabled():
+            self._begun = True
 
     def _ran_forward(self, *_: object) -> None:
         if self._wrappers[0].require_backward_grad_sync and torch.is_grad_enabled():
@@ -91,7 +106,7 @@ class Replicas:
     def credited(self) -> bool:
         """After a backward: whether it was exchanged."""
         synced = self._prepared
-        self._prepared = False
+        self._begun = self._prepared = False
         self.unsynced = not synced
         if synced:
             self.exchanged = True
@@ -101,6 +116,10 @@ class Replicas:
     def torn(self) -> None:
         """A backward failed. Where it was exchanged, some of the gradients are already away."""
         self.stuck = self._prepared
+
+    def catch_up(self) -> bool:
+        """A turn that is torn cannot be taken again."""
+        return False
 
     def leaves(self) -> list[Tensor]:
         return [p for wrapper in self._wrappers for p in wrapper.parameters() if p.requires_grad]
@@ -140,12 +159,12 @@ class Replicas:
         wrapper: Any = self._wrappers[0]
         self._set(True)
         with torch.enable_grad():
-            if not self._prepared:
+            if not self._begun:
                 wrapper._pre_forward()
             sums = tuple(parameter.sum() for parameter in self._touched(wrapper))
             roots = wrapper._post_forward(sums)
             torch.autograd.backward(roots, [torch.zeros_like(one) for one in roots])
-        self._prepared = self.unsynced = False
+        self._begun = self._prepared = self.unsynced = False
         self._turn_taken()
 
     def _touched(self, wrapper: Any) -> list[Tensor]:
@@ -166,8 +185,21 @@ class Replicas:
         return [bool(wrapper.require_forward_param_sync) for wrapper in self._wrappers]
 
     def restore(self, state: list[bool]) -> None:
-        for wrapper, due in zip(self._wrappers, state, strict=True):
+        for wrapper, due in zip(self._wrappers, state, strict=False):  # none if shards were saved
             wrapper.require_forward_param_sync = due
 
     def forget(self) -> None:
         """Nothing is pending but `.grad`."""
+
+
+def _settle(wrapper: Any) -> None:
+    """What DDP would exchange in its next forward (the order of buckets, buffers), by its private
+    halves of that. Now, as all ranks open a window: one that runs no forward in it, because it
+    fails or leaves out a micro-batch, would be waited for."""
+    if wrapper._use_python_reducer or wrapper._delay_all_reduce_all_params:
+        return
+    if wrapper.reducer._rebuild_buckets():
+        wrapper._has_rebuilt_buckets = True
+    if wrapper._check_sync_bufs_pre_fwd():
+        wrapper._sync_buffers()
+        wrapper.require_forward_param_sync = False

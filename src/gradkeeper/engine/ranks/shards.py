@@ -10,6 +10,7 @@ from torch.distributed.fsdp import FSDPModule
 
 from gradkeeper.engine.errors import WindowError
 from gradkeeper.engine.ranks import fsdp_private
+from gradkeeper.engine.ranks.forwards import Forwards
 
 
 class Shards:
@@ -29,14 +30,16 @@ class Shards:
         self.exchanged = False
         self.stuck = False
         self._sync = True
+        self._forwards = Forwards()
         self._hooks: list[Any] = []
 
     def open(self, planned: int | None, *, by_loader: bool) -> None:
         self.unsynced = self.exchanged = self.stuck = False
         self._set(self._every)
         # In front of FSDP's own hook, which gathers the parameters.
-        hook = self._model.register_forward_pre_hook(self._before_forward, prepend=True)
-        self._hooks = [hook]
+        before = self._model.register_forward_pre_hook(self._before_forward, prepend=True)
+        after = self._model.register_forward_hook(self._after_forward)
+        self._hooks = [before, after]
 
     def hand(self, *, last: bool) -> None:
         if not self._every:
@@ -46,6 +49,7 @@ class Shards:
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
+        self._forwards.forget()
         self._set(True)
 
     def _set(self, sync: bool) -> None:
@@ -61,8 +65,17 @@ class Shards:
         self.exchanged = True
         self.stuck = True  # until its backward is done: the others are in theirs
 
+    def _after_forward(self, module: nn.Module, inputs: object, outputs: object) -> None:
+        self._forwards.note(outputs)
+
     def torn(self) -> None:
         self.stuck = True
+        self._forwards.forget()
+
+    def catch_up(self) -> bool:
+        """Takes part in the backward that the others are in; False if this rank cannot."""
+        self.stuck = not self._forwards.run_backward()
+        return not self.stuck
 
     def at_close(self) -> None:
         raise WindowError("closures cannot be used with FSDP2: use DDP")
@@ -77,6 +90,7 @@ class Shards:
 
     def credited(self) -> bool:
         self.stuck = False
+        self._forwards.forget()
         self.unsynced = not self._sync
         return self._sync
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from gradkeeper.engine.errors import LoaderError, RankError, WindowError
+from gradkeeper.engine.errors import RankError, WindowError
 from gradkeeper.engine.gradients import Norm
 from gradkeeper.engine.journal import Journal
 from gradkeeper.engine.ranks.again import Before
@@ -23,6 +23,7 @@ from gradkeeper.engine.ranks.roll import Roll
 from gradkeeper.engine.ranks.shards import Shards
 from gradkeeper.engine.ranks.verdict import check_all_run_forward, check_all_save, failure, too_late
 from gradkeeper.engine.ranks.words import Place, State
+from gradkeeper.engine.stream import Stream, group_of
 from gradkeeper.engine.weights import Tally, Weight, checked
 from gradkeeper.model import events as ev
 
@@ -30,8 +31,14 @@ if TYPE_CHECKING:
     from gradkeeper.engine.crediting import Crediting
     from gradkeeper.engine.owner import Owner
     from gradkeeper.engine.pending import Pending
-    from gradkeeper.engine.stream import Stream
     from gradkeeper.engine.window import Window
+
+
+NOT_AGAIN = (
+    "the loader of a rank runs out in this window and those of others do not: a closure is "
+    "evaluated again and again, and cannot leave out a micro-batch that is handed out again. Give "
+    "each rank the same number of micro-batches"
+)
 
 
 class Interrupted(BaseException):
@@ -64,8 +71,9 @@ class Together:
         self._by_closure = False
         self._noted = True
         """The last backward on the tape was exchanged."""
-        self._group: list[Any] = []
         self._group_again: Before | None = None
+        self._group_is_uneven = False
+        """Some rank may have a shorter one, and would not take part in all exchanges."""
         if isinstance(sync, Shards):
             sync.meet = self._meet_before_forward
 
@@ -74,19 +82,20 @@ class Together:
     def even(self, stream: "Stream") -> EvenStream:
         return EvenStream(stream, self)
 
-    def group(self, group: list[Any]) -> list[Any]:
+    def group(self, stream: "Stream | EvenStream", size: int) -> list[Any]:
         """A group of micro-batches; the last one again, at weight 0, where this rank has none."""
+        assert isinstance(stream, EvenStream), "made by even()"
+        self._group_is_uneven = not stream.gives_all(size)
+        group = group_of(stream, size)
         if group:
-            self._group = group
+            stream.last = group
             return group
-        if not self._group:
-            raise LoaderError(
-                f"the loader of rank {self.rank} is empty and those of others are not"
-            )
+        again: list[Any] = stream.once_more()
         self._group_again = Before(self._models)
-        return self._group
+        return again
 
-    def group_is_over(self) -> None:
+    def _group_is_over(self) -> None:
+        self._group_is_uneven = False
         if self._group_again is not None:
             self._group_again.restore()
             self._group_again = None
@@ -108,10 +117,11 @@ class Together:
         return heard, self.roll.stopping
 
     def meet(self, stream: "Stream | EvenStream | None" = None) -> None:
+        self._group_is_over()
         if stream is None:
             check_all_save(self.roll.call(Place.SAVE))
         elif self._meets and isinstance(stream, EvenStream) and stream.most is None:
-            self.roll.call(Place.EPOCH)
+            stream.meet()
 
     def may_save(self, window: "Window") -> bool:
         return self._sync.keeps_pending or not (window.read or window.credited)
@@ -120,12 +130,11 @@ class Together:
         return RankPeers(self.roll)
 
     def state(self) -> dict[str, Any]:
-        return {"unit": self.roll.agreed, "group": self._group, "sync": self._sync.state()}
+        return {"unit": self.roll.agreed, "sync": self._sync.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
         if state:  # not of one process alone
             self.roll.agreed = state["unit"]
-            self._group = state["group"]
             self._sync.restore(state["sync"])
 
     def window_state(self) -> dict[str, Any]:
@@ -137,6 +146,7 @@ class Together:
         self._noted = not state["unsynced"]
 
     def left(self) -> None:
+        self._group_is_over()
         self.roll.tell("left its loop")
 
     # A window
@@ -150,7 +160,13 @@ class Together:
         most = None if stream is None else stream.most
         left = None if most is None else min(window.size - window.read, most)
         self._plan = None if left is None else window.read + left
-        self._sync.open(left, by_loader=stream is not None)
+        try:
+            self._sync.open(left, by_loader=stream is not None)
+        except RuntimeError as error:
+            self.roll.raise_if_lost(error)
+            raise
+        if stream is None and self._group_is_uneven and self.copies:
+            self._sync.at_close()
 
     def close(self) -> None:
         self._sync.close()
@@ -159,15 +175,19 @@ class Together:
     def by_closure(self) -> None:
         self._by_closure = True
         self._sync.at_close()
+        if self._plan is not None and self._stream is not None:
+            if not self._stream.gives_all(self._plan - self._read):
+                raise WindowError(NOT_AGAIN)
 
     def forget(self) -> None:
         self._sync.forget()
 
     # Its micro-batches
 
-    def in_step(self, stream: EvenStream) -> bool:
-        """Whether ranks meet before each micro-batch."""
-        return self._meets or self._sync.lockstep or stream.most is None
+    @property
+    def in_step(self) -> bool:
+        """Whether ranks meet before each micro-batch, even if they know how many there are."""
+        return self._meets or self._sync.lockstep
 
     @property
     def filled(self) -> bool:
@@ -178,7 +198,7 @@ class Together:
         return 0 if self.window is None else self.window.read
 
     def meet_in_window(self) -> bool:
-        """Before a loader without a length is asked: after that, its place cannot be kept."""
+        """Where ranks save: those who read no more are not waited for."""
         return not self._meets or self.read_on(more=True)
 
     def read_on(self, *, more: bool) -> bool:
@@ -195,13 +215,8 @@ class Together:
 
     def hand_again(self) -> None:
         if self._by_closure:
-            raise WindowError(
-                f"the loader of rank {self.rank} has run out and those of others have not: a "
-                "closure is evaluated again and again, and cannot leave out a micro-batch that is "
-                "handed out again. Give each rank the same number of micro-batches"
-            )
+            raise WindowError(NOT_AGAIN)
         self._again = Before(self._models)
-        self.hand()
 
     def between(self) -> None:
         """A micro-batch is over."""
@@ -289,7 +304,7 @@ class Together:
         self.roll.raise_if_lost(error)
         if not interrupted:
             self.roll.tell(f"raised {type(error).__name__}: {error}")
-            if self._sync.stuck:
+            if self._sync.stuck and not self._sync.catch_up():
                 self.roll.stop_for(f"{type(error).__name__} while the others were computing")
                 return None
         late = State.FAILED_LATE if self._sync.exchanged else State.FAILED

@@ -37,10 +37,11 @@ def on_other_ranks(parts: list[State], rank: int, size: int) -> State:
 def _refuse_open_windows(parts: list[State], size: int) -> None:
     open_ones = [one["window"] for one in parts if one["window"] is not None]
     if any(window["read"] or window["counted"] for window in open_ones):
+        before = f"{len(parts)} rank" if len(parts) == 1 else f"{len(parts)} ranks"
         raise ResumeError(
-            f"the checkpoint was saved in mid-window by {len(parts)} ranks, each with gradients of "
-            f"its own, and here are {size}: go on with {len(parts)} ranks, and change their number "
-            "at a checkpoint that was saved between windows (save_every saves there)"
+            f"the checkpoint was saved in mid-window by {before}, with gradients of their own, and "
+            f"the number of ranks here is {size}: go on with {before}, and change their number at "
+            "a checkpoint that was saved between windows (save_every saves there)"
         )
 
 

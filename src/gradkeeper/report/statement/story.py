@@ -140,7 +140,7 @@ def _of_backward(event: ev.Backward) -> str:
     if event.autocast:
         said.append(f"{event.autocast} autocast")
     if event.synced is not None:
-        said.append("synced across ranks" if event.synced else "not synced (no_sync)")
+        said.append("synced across ranks" if event.synced else "not synced")
     if event.ignored:
         said.append("some items ignored")
     if event.leaf:

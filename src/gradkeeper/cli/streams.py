@@ -1,0 +1,46 @@
+"""Standard streams that nobody may read any more, as in `gradkeeper check . | head -1`.
+
+Left to itself, Python complains of them at the very end, and exits with 120.
+"""
+
+import os
+import sys
+from contextlib import suppress
+from typing import TextIO
+
+from gradkeeper.cli.errors import CliError
+
+
+def tell(text: str) -> None:
+    """To standard output. If its reader has gone, the exit code still says what was found."""
+    _write(text, sys.stdout)
+
+
+def complain(text: str) -> None:
+    """To standard error, if that is possible: there is nowhere else to say that it is not."""
+    with suppress(CliError):
+        _write(f"{text}\n", sys.stderr)
+
+
+def settle() -> bool:
+    """Writes what is still held back; False if it cannot be written, which is said."""
+    try:
+        _write("", sys.stdout)
+        _write("", sys.stderr)
+    except CliError as error:
+        complain(f"gradkeeper: {error}")
+        return False
+    return True
+
+
+def _write(text: str, stream: TextIO | None) -> None:
+    if stream is None:  # closed by the caller, as `>&-` does
+        return
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError as error:
+        # It ends nowhere from now on, with what it still holds.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise CliError(f"the output cannot be written: {error.strerror}") from None

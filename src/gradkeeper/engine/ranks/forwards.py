@@ -1,0 +1,44 @@
+"""Forwards of a sharded model whose backward is still to come.
+
+A rank that fails between the two runs that backward with zeros: the others are in theirs, where
+each waits for all. Kept are the edges of the graph, not the outputs, which may be large.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.utils._pytree import tree_leaves
+
+
+class End(NamedTuple):
+    """Where a backward enters the graph."""
+
+    edge: GradientEdge
+    shape: torch.Size
+    dtype: torch.dtype
+    device: torch.device
+
+
+class Forwards:
+    def __init__(self) -> None:
+        self._ends: list[End] = []
+
+    def note(self, outputs: Any) -> None:
+        for one in tree_leaves(outputs):
+            if isinstance(one, Tensor) and one.requires_grad:
+                self._ends.append(End(get_gradient_edge(one), one.shape, one.dtype, one.device))
+
+    def forget(self) -> None:
+        self._ends = []
+
+    def run_backward(self) -> bool:
+        """Of nothing; False where that cannot be done."""
+        ends, self._ends = self._ends, []
+        zeros = [torch.zeros(end.shape, dtype=end.dtype, device=end.device) for end in ends]
+        try:
+            torch.autograd.backward([end.edge for end in ends], zeros)
+        except Exception:  # torch before 2.7 takes no edges; or the graph is gone, or the others
+            return False
+        return bool(ends)
