@@ -3,6 +3,7 @@
     <!-- output -->                             what the Python block above it prints
     <!-- output of: gradkeeper check train.py --> what the command prints, beside that block
     <!-- words of: gradkeeper.testing -->       what a module says of itself
+    <!-- versions of: pytest ipython -->        what constraints.txt pins
     <!-- drawing: cycle -->                     a picture of drawings.py
 
 All are followed by a text fence, the last by a figure. They may be indented, as the content of a
@@ -26,8 +27,8 @@ FOLDERS = ("learn", "guide")
 
 PART = re.compile(
     r"^(?P<margin> *)```(?P<fence>python|py)\n(?P<code>.*?)^(?P=margin)```$"
-    r"|^(?P<inset> *)<!-- (?:output(?: of: gradkeeper (?P<command>.+?))?|words of: (?P<module>\S+))"
-    r" -->\n"
+    r"|^(?P<inset> *)<!-- (?:output(?: of: gradkeeper (?P<command>.+?))?|words of: (?P<module>\S+)"
+    r"|versions of: (?P<packages>.+?)) -->\n"
     r"(?P=inset)```text\n(?P<printed>.*?)^(?P=inset)```$"
     r"|^<!-- drawing: (?P<drawing>\S+) -->\n<figure>\n(?P<figure>.*?)^</figure>$",
     re.M | re.S,
@@ -43,6 +44,7 @@ class Part:
     source: str
     command: str | None = None
     module: str | None = None
+    packages: str | None = None
     drawing: str | None = None
 
 
@@ -63,8 +65,8 @@ def parts(text: str) -> Iterator[Part]:
         elif found["drawing"] is not None:
             yield Part(found.span("figure"), "", source, drawing=found["drawing"])
         else:
-            span, inset = found.span("printed"), found["inset"]
-            yield Part(span, inset, source, command=found["command"], module=found["module"])
+            asked = {name: found[name] for name in ("command", "module", "packages")}
+            yield Part(found.span("printed"), found["inset"], source, **asked)
 
 
 def renewed(texts: list[str], printed: Callable[[str], str]) -> list[str]:
@@ -87,6 +89,8 @@ def _content(part: Part, outputs: dict[str, str], printed: Callable[[str], str])
         return DRAWINGS[part.drawing]()
     if part.module is not None:
         return _words_of(part.module) + "\n"
+    if part.packages is not None:
+        return _versions_of(part.packages.split())
     if part.command is None:
         return outputs[part.source].rstrip() + "\n"
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
@@ -97,3 +101,10 @@ def _content(part: Part, outputs: dict[str, str], printed: Callable[[str], str])
 def _words_of(module: str) -> str:
     file = DOCS.parent / "src" / (module.replace(".", "/") + ".py")
     return ast.get_docstring(ast.parse(file.read_text())) or ""
+
+
+def _versions_of(packages: list[str]) -> str:
+    """All tests run with these: scripts/_venv installs nothing else."""
+    pins = (DOCS.parent / "constraints.txt").read_text().splitlines()
+    versions = dict(pin.split("==") for pin in pins if "==" in pin)
+    return "".join(f"{name} {versions[name]}\n" for name in packages)

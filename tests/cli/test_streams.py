@@ -97,3 +97,15 @@ def test_a_stream_that_the_shell_has_closed_is_left_alone(closed: str, folder: P
 
     assert done.returncode == 1
     assert b"Traceback" not in done.stdout + done.stderr
+
+
+TEE = "sys.stdout = type('Tee', (), {'write': lambda *_: 0, 'flush': lambda _: None})()"
+
+
+@pytest.mark.parametrize("left", ["sys.stdout.close()", TEE])
+def test_what_a_script_leaves_of_its_output_is_its_own_matter(left: str, folder: Path) -> None:
+    (folder / "train.py").write_text(f"import sys\n\nprint('trained')\n{left}\n")
+
+    code, said = call("run --quiet train.py", folder)
+
+    assert (code, said) == (0, "")

@@ -9,6 +9,7 @@ from docs import generate, pages
 from docs.blocks import BlockError
 from docs.drawings import story
 
+CONSTRAINTS = pages.DOCS.parent / "constraints.txt"
 INDEX = pages.DOCS / "learn" / "index.md"
 ROW = re.compile(r"^\| (\d+) \| .+? \| \[.+?\]\((\S+?)#(\S+?)\) \|$", re.M)
 POINTS = 32
@@ -56,6 +57,14 @@ def test_a_stale_output_would_be_noticed() -> None:
     (renewed,) = pages.renewed([text], generate.printed)
 
     assert renewed == text.replace("    3\n", "    2\n")
+
+
+def test_versions_are_those_that_are_pinned() -> None:
+    text = "<!-- versions of: torch -->\n```text\ntorch 1.0\n```\n"
+
+    (renewed,) = pages.renewed([text], generate.printed)
+
+    assert f"torch=={renewed.splitlines()[2].split()[1]}" in CONSTRAINTS.read_text().splitlines()
 
 
 def test_a_block_that_fails_is_named() -> None:

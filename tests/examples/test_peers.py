@@ -1,7 +1,4 @@
-"""Other people's loops under watch, as they are: silent, and named where zero_grad is taken out.
-
-Run with accelerate 1.15.0, pytorch-ignite 0.5.5 and lightning 2.6.6.
-"""
+"""Other people's loops under watch, as they are: silent, and named where zero_grad is taken out."""
 
 import subprocess
 import sys

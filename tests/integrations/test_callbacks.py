@@ -1,5 +1,4 @@
-"""The callbacks in the real trainers. Run with lightning and pytorch-lightning 2.6.6, transformers
-5.22.2."""
+"""The callbacks in the real trainers."""
 
 import subprocess
 import sys
@@ -31,6 +30,9 @@ class Module(LightningModule):
         optimizer.step()
         FAULT
 
+    def validation_step(self, batch, index):
+        self.log("loss", self.net(batch[0]).square().mean())
+
     def configure_optimizers(self):
         return torch.optim.AdamW(self.parameters(), lr=0.01)
 
@@ -40,8 +42,10 @@ trainer = Trainer(
     enable_progress_bar=False, enable_model_summary=False, callbacks=[callback],
 )
 before = torch.Tensor.backward
+loader = DataLoader(TensorDataset(torch.randn(56, 4)), batch_size=8)
 try:
-    trainer.fit(Module(), DataLoader(TensorDataset(torch.randn(56, 4)), batch_size=8))
+    trainer.fit(Module(), loader)
+    trainer.validate(Module(), loader, verbose=False)
 except BaseException as error:
     print("raised", type(error).__name__)
 assert torch.Tensor.backward is before
@@ -78,7 +82,7 @@ trainer = Trainer(model=Model(), args=arguments, train_dataset=rows, callbacks=c
 before = torch.Tensor.backward
 trainer.train()
 assert torch.Tensor.backward is before
-print([one.rule for one in callback.findings])
+print([f"{one.rule}:{one.site.line}" for one in callback.findings])
 """
 
 
@@ -119,6 +123,7 @@ class TestLightning:
         assert "Module" in (tmp_path / "page.html").read_text()
 
     def test_a_fault_is_named_at_the_user_s_line(self, name: str, tmp_path: Path) -> None:
+        """Also after a validation, which is no training."""
         code = lightning(name).replace("        optimizer.zero_grad()\n", "")
 
         out, err, lines = run(tmp_path, code)
@@ -140,9 +145,10 @@ def test_lightning_raises_at_the_line(tmp_path: Path) -> None:
     pytest.importorskip("lightning")
     code = lightning("lightning", options="on_finding='raise'")
 
-    out, _, _ = run(tmp_path, code.replace("        optimizer.zero_grad()\n", ""))
+    out, _, lines = run(tmp_path, code.replace("        optimizer.zero_grad()\n", ""))
 
-    assert out.startswith("raised FindingError\n")
+    at = line(lines, "optimizer.step()")
+    assert out == f"raised FindingError\n['GK101:{at}']\n"
 
 
 def transformers(*, options: str = "", extra: str = "[]") -> str:
@@ -167,9 +173,10 @@ def test_a_training_that_dies_is_closed_by_hand(tmp_path: Path) -> None:
         "    print(type(error).__name__)\n    callback.close()",
     )
 
-    out, _, _ = run(tmp_path, code)
+    out, _, lines = run(tmp_path, code)
 
-    assert out.splitlines()[0] == "FindingError"
+    at = line(lines, "model.zero_grad()")
+    assert out.splitlines() == ["FindingError", f"['GK102:{at}']"]
 
 
 def test_a_callback_that_wipes_gradients_is_named(tmp_path: Path) -> None:
@@ -177,8 +184,9 @@ def test_a_callback_that_wipes_gradients_is_named(tmp_path: Path) -> None:
 
     out, err, lines = run(tmp_path, transformers(extra="[Wipes()]"))
 
-    assert "GK102" in out or "GK103" in out
-    assert f"{line(lines, 'model.zero_grad()')}" in err
+    at = line(lines, "model.zero_grad()")
+    assert out.splitlines()[-1] == f"['GK102:{at}']"
+    assert f"train.py:{at}:9  GK102 discarded-gradient" in err
 
 
 def test_ignored_rules_are_not_told(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
-"""What other programs call: the hook by the real pre-commit, 4.7.0, and the workflow's command.
+"""What other programs call: the hook by the real pre-commit, and the workflow's command.
 
-GitHub itself and an install by pre-commit need a network, and are not tried.
+GitHub itself needs a network, and is not tried; pre-commit's own install does too, and was tried by
+hand (`pre-commit try-repo`).
 """
 
 import json

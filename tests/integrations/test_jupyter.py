@@ -1,7 +1,4 @@
-"""Cells in a real IPython shell, and one notebook in a real kernel.
-
-Run with ipython 9.18.1, ipykernel 7.4.0 and nbclient 0.11.0.
-"""
+"""Cells in a real IPython shell, and one notebook in a real kernel."""
 
 import atexit
 import os
@@ -140,6 +137,13 @@ def test_an_error_stays_the_cell_s_own(cells: Cells) -> None:
     assert "the books balance" not in cells.shown
 
 
+def test_what_was_found_before_an_error_is_shown_as_well(cells: Cells) -> None:
+    cells.run(MODEL, BUILD, f"%%gradkeeper\n{STALE}\n1 / 0")
+
+    assert isinstance(cells.error, ZeroDivisionError)
+    assert "GK101 stale-gradient" in cells.shown
+
+
 def test_options_choose_as_on_the_command_line(cells: Cells) -> None:
     cells.run(MODEL, BUILD)
 
@@ -175,6 +179,15 @@ def test_it_is_noted_once_and_where_it_happens(cells: Cells) -> None:
     assert "built again" in cells.run(TRAIN)
     assert "built again" not in cells.run(TRAIN)
     assert "built again" not in cells.run(TRAIN + "\n# edited")
+
+
+def test_a_cell_that_shows_its_optimizer_is_noted_once(cells: Cells) -> None:
+    shows = f"{BUILD}\noptimizer"
+
+    shown = cells.run(MODEL, shows, TRAIN, shows, TRAIN)
+
+    assert shown.count("built again") == 1
+    assert "`optimizer` was built again" in shown
 
 
 def test_a_cell_that_builds_and_trains_is_noted_as_well(cells: Cells) -> None:

@@ -1,4 +1,4 @@
-"""The plugin in pytest runs of its own. Run with pytest 9.2.0."""
+"""The plugin in pytest runs of its own."""
 
 import subprocess
 import sys
@@ -159,6 +159,50 @@ def test_a_marker_that_makes_no_sense_says_so(
     done.stdout.no_fnmatch_line("*another exception*")
 
 
+AGAIN = """
+from _pytest.runner import runtestprotocol
+
+def pytest_runtest_protocol(item, nextitem):
+    runtestprotocol(item, nextitem=nextitem, log=False)
+"""
+
+
+def test_a_test_that_is_run_again_is_watched_anew(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(AGAIN)
+    done = run(
+        pytester,
+        """
+runs = []
+
+@pytest.mark.gradkeeper
+def test_it():
+    runs.append(1)
+    train(clear=len(runs) > 1)
+
+def test_both_ran():
+    assert len(runs) == 2
+""",
+    )
+
+    done.assert_outcomes(passed=2)
+
+
+def test_a_fault_in_the_second_run_is_seen(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(AGAIN)
+    done = run(
+        pytester,
+        """
+runs = []
+
+def test_it(gradkeeper):
+    runs.append(1)
+    train(clear=len(runs) == 1)
+""",
+    )
+
+    done.assert_outcomes(failed=1)
+
+
 def test_torch_is_as_it_was_between_tests(pytester: pytest.Pytester) -> None:
     done = run(
         pytester,
@@ -213,23 +257,36 @@ def test_cut(weigh):
     done.stdout.fnmatch_lines(["*depends on how the batch is cut*"])
 
 
+def alone(folder: Path, test: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """A run in a process of its own, which has imported nothing yet."""
+    (folder / "test_it.py").write_text(test)
+    command = [sys.executable, "-m", "pytest", "-q", *options, str(folder)]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False, cwd=folder
+    )
+
+
 def test_a_run_that_watches_nothing_never_imports_torch(tmp_path: Path) -> None:
-    (tmp_path / "test_it.py").write_text(
-        "import sys\n\ndef test_it():\n    assert 'torch' not in sys.modules\n"
-    )
+    test = "import sys\n\ndef test_it():\n    assert 'torch' not in sys.modules\n"
 
-    command = [sys.executable, "-m", "pytest", "-q", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    plain = alone(tmp_path, test)
+    watched = alone(tmp_path, test, "--gradkeeper")
 
-    assert done.returncode == 0, done.stdout
+    assert plain.returncode == 0, plain.stdout
+    assert watched.returncode == 1, "the twin, which does"
 
 
-def test_a_watched_run_imports_torch(tmp_path: Path) -> None:
-    (tmp_path / "test_it.py").write_text(
-        "import sys\n\ndef test_it():\n    assert 'torch' not in sys.modules\n"
-    )
+@pytest.mark.parametrize(
+    ("missing", "told"),
+    [
+        ("torch", "gradkeeper needs torch: pip install 'gradkeeper[torch]'"),
+        ("gradkeeper.watcher.session", "import of gradkeeper.watcher.session halted"),
+    ],
+)
+def test_what_is_not_installed_is_named(tmp_path: Path, missing: str, told: str) -> None:
+    test = f"import sys\nsys.modules['{missing}'] = None\n\ndef test_it(gradkeeper):\n    pass\n"
 
-    command = [sys.executable, "-m", "pytest", "-q", "--gradkeeper", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    done = alone(tmp_path, test)
 
-    assert done.returncode == 1, done.stdout
+    assert done.returncode == 1
+    assert told in done.stdout

@@ -1,4 +1,4 @@
-"""Written by the real SummaryWriter, read back by TensorBoard itself: tensorboard 2.21.0."""
+"""Written by the real SummaryWriter, read back by TensorBoard itself."""
 
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,7 @@ def test_each_window_becomes_a_point_of_each_curve(tmp_path: Path) -> None:
     assert curve(tmp_path, "train/stepped") == {1: 1, 2: 1, 3: 1}
     rates = curve(tmp_path, "train/lr")
     assert rates[2] / rates[1] == pytest.approx(0.5)
+    assert curve(tmp_path, "train/weight") == {1: 2, 2: 2, 3: 2}
 
 
 def test_owners_have_curves_of_their_own(tmp_path: Path) -> None:
@@ -66,13 +67,16 @@ def test_owners_have_curves_of_their_own(tmp_path: Path) -> None:
 def test_findings_are_text_and_a_number(tmp_path: Path) -> None:
     model = nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with watch(optimizer, on_finding="record") as watched:
+    with watch(on_finding="record") as watched:
         for x in torch.randn(6, 8, 4):
             model(x).square().mean().backward()
             optimizer.step()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     with writer_to(tmp_path) as writer:
         add_findings(writer, watched, step=6)
 
     [text] = read(tmp_path).Tensors("gradkeeper/findings/text_summary")
-    assert b"GK101 stale-gradient" in text.tensor_proto.string_val[0]
-    assert curve(tmp_path, "gradkeeper/findings") == {6: 1}
+    told = text.tensor_proto.string_val[0]
+    assert b"GK101 stale-gradient" in told
+    assert b"GK304 misplaced-clip" in told
+    assert curve(tmp_path, "gradkeeper/findings") == {6: 2}

@@ -1,7 +1,5 @@
 """Frameworks that own parts of the loop: trainings that are right are silent, and a fault that is
 planted in one is named at the user's line, by the watcher and by the linter where it can see it.
-
-The versions are those of constraints.txt.
 """
 
 import io

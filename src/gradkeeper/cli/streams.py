@@ -25,8 +25,9 @@ def complain(text: str) -> None:
 def settle() -> bool:
     """Writes what is still held back; False if it cannot be written, which is said."""
     try:
-        _write("", sys.stdout)
-        _write("", sys.stderr)
+        # The real ones: a script that was run may have left something else in their place.
+        _write("", sys.__stdout__)
+        _write("", sys.__stderr__)
     except CliError as error:
         complain(f"gradkeeper: {error}")
         return False
@@ -34,7 +35,8 @@ def settle() -> bool:
 
 
 def _write(text: str, stream: TextIO | None) -> None:
-    if stream is None:  # closed by the caller, as `>&-` does
+    # None where the caller has closed it, as `>&-` does.
+    if stream is None or stream.closed:
         return
     try:
         stream.write(text)

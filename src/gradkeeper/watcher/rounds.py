@@ -210,7 +210,7 @@ def find_loops(code: CodeType) -> list[Loop]:
     line = code.co_firstlineno
     lines: dict[int, int] = {}
     for one in instructions:
-        line = one.starts_line or line
+        line = _starts_line(one) or line
         lines[one.offset] = line
     ends: dict[int, int] = {}
     for one in instructions:
@@ -224,6 +224,12 @@ def find_loops(code: CodeType) -> list[Loop]:
     ]
 
 
+def _starts_line(one: dis.Instruction) -> int | None:
+    if sys.version_info >= (3, 13):  # where starts_line only says whether it does
+        return one.line_number
+    return one.starts_line
+
+
 def _targets(instructions: list[dis.Instruction]) -> tuple[str, ...]:
     """The variables that a `for` sets: the stores right behind FOR_ITER."""
     if not instructions or instructions[0].opname != "FOR_ITER":
@@ -232,6 +238,11 @@ def _targets(instructions: list[dis.Instruction]) -> tuple[str, ...]:
     for one in instructions[1 : 4 + 2 * MOST_TARGETS]:
         if one.opname in STORES:
             names.append(str(one.argval))
+        elif one.opname == "STORE_FAST_STORE_FAST":  # two in one, since Python 3.13
+            names.extend(one.argval)
+        elif one.opname == "STORE_FAST_LOAD_FAST":
+            names.append(one.argval[0])
+            break
         elif one.opname not in ("UNPACK_SEQUENCE", "CACHE"):
             break
     return tuple(names[:MOST_TARGETS])

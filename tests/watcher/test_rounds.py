@@ -1,0 +1,38 @@
+"""Loops are read from bytecode, which each Python writes in its own way."""
+
+from types import CodeType
+
+from gradkeeper.watcher.rounds import find_loops
+
+LOOPS = """\
+for epoch in range(3):
+    for i, (x, y) in enumerate(loader):
+        use(x, y)
+while waiting:
+    waiting -= 1
+for a, b in loader:
+    use(b)
+for q in loader:
+    use(q)
+"""
+FOUND = [(1, ("epoch",)), (2, ("i", "x", "y")), (5, ()), (6, ("a", "b")), (8, ("q",))]
+
+
+def found(code: CodeType) -> list[tuple[int, tuple[str, ...]]]:
+    loops = sorted(find_loops(code), key=lambda loop: loop.start)
+    return [(loop.line, loop.targets) for loop in loops]
+
+
+def test_the_loops_of_a_script_have_their_lines_and_variables() -> None:
+    assert found(compile(LOOPS, "train.py", "exec")) == FOUND
+
+
+def test_the_loops_of_a_function_have_theirs() -> None:
+    """Whose variables are kept otherwise, and stored two at a time by newer Pythons."""
+    body = "".join(f"    {line}\n" for line in LOOPS.splitlines())
+    variables: dict[str, object] = {}
+    exec(compile(f"def train(loader, waiting):\n{body}", "train.py", "exec"), variables)
+
+    code = variables["train"].__code__  # type: ignore[attr-defined]
+
+    assert found(code) == [(line + 1, targets) for line, targets in FOUND]
