@@ -33,6 +33,9 @@ class Shards:
         self._forwards = Forwards()
         self._hooks: list[Any] = []
 
+    def settle(self) -> None:
+        """Ranks meet before each forward instead."""
+
     def open(self, planned: int | None, *, by_loader: bool) -> None:
         self.unsynced = self.exchanged = self.stuck = False
         self._set(self._every)
@@ -98,7 +101,7 @@ class Shards:
         return fsdp_private.leaves(self._roots)
 
     def take_due_turn(self) -> None:
-        """Ranks meet before each forward instead."""
+        """As above."""
 
     def finish(self) -> None:
         """As above."""

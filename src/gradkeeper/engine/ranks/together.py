@@ -155,13 +155,18 @@ class Together:
         most = None if stream is None else stream.most
         left = None if most is None else min(window.size - window.read, most)
         self._plan = None if left is None else window.read + left
+        if not window.read:  # in one that goes on, the next forward exchanges what it did before
+            self._settle()
+        self._sync.open(left, by_loader=stream is not None)
+        if stream is None and self._group_is_uneven and self.copies:
+            self._sync.at_close()
+
+    def _settle(self) -> None:
         try:
-            self._sync.open(left, by_loader=stream is not None)
+            self._sync.settle()
         except RuntimeError as error:
             self.roll.raise_if_lost(error)
             raise
-        if stream is None and self._group_is_uneven and self.copies:
-            self._sync.at_close()
 
     def close(self) -> None:
         self._sync.close()
