@@ -77,7 +77,8 @@ class Shards:
 
     def catch_up(self) -> bool:
         """Takes part in the backward that the others are in; False if this rank cannot."""
-        self.stuck = not self._forwards.run_backward()
+        self.stuck = not self._forwards.run_backward(self.leaves())
+        self.unsynced = not self._sync
         return not self.stuck
 
     def at_close(self) -> None:
@@ -85,7 +86,8 @@ class Shards:
 
     @property
     def late(self) -> bool:
-        return False
+        """The micro-batch is over, and its forward had no backward."""
+        return self._forwards.waiting
 
     @property
     def exchanging(self) -> bool:
@@ -101,10 +103,10 @@ class Shards:
         return fsdp_private.leaves(self._roots)
 
     def take_due_turn(self) -> None:
-        """As above."""
+        self.catch_up()
 
     def finish(self) -> None:
-        """As above."""
+        """Ranks meet before each forward instead."""
 
     def exchange(self, parameters: list[Tensor]) -> None:
         self._set(True)
