@@ -27,26 +27,35 @@ class End(NamedTuple):
 class Forwards:
     def __init__(self) -> None:
         self._ends: list[End] = []
+        self._inside = False
+        """One has begun, and not come to its end: it may have failed."""
 
-    def note(self, outputs: Any) -> None:
+    def begin(self) -> None:
+        self._inside = True
+
+    def end(self, outputs: Any) -> None:
+        self._inside = False
         for one in tree_leaves(outputs):
             if isinstance(one, Tensor) and one.requires_grad:
                 self._ends.append(End(get_gradient_edge(one), one.shape, one.dtype, one.device))
 
     def forget(self) -> None:
         self._ends = []
+        self._inside = False
 
     @property
     def waiting(self) -> bool:
-        return bool(self._ends)
+        return bool(self._ends) and not self._inside
 
     def run_backward(self, leaves: list[Tensor]) -> bool:
         """Of nothing; False where that cannot be done."""
+        if not self.waiting:
+            return False
         ends, self._ends = self._ends, []
         zeros = [torch.zeros(end.shape, dtype=end.dtype, device=end.device) for end in ends]
         try:
             with only_zeros_reach(leaves):
                 torch.autograd.backward([end.edge for end in ends], zeros)
-        except Exception:  # torch before 2.7 takes no edges; or the graph is gone, or the others
+        except Exception:  # an older torch takes no edges; or the graph is gone, or the others are
             return False
-        return bool(ends)
+        return True

@@ -65,11 +65,12 @@ class Shards:
 
     def _before_forward(self, *_: object) -> None:
         self.meet()
+        self._forwards.begin()
         self.exchanged = True
         self.stuck = True  # until its backward is done: the others are in theirs
 
     def _after_forward(self, module: nn.Module, inputs: object, outputs: object) -> None:
-        self._forwards.note(outputs)
+        self._forwards.end(outputs)
 
     def torn(self) -> None:
         self.stuck = True
