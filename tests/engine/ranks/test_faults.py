@@ -141,6 +141,31 @@ def test_a_later_exception_makes_all_raise(
     assert all(torch.equal(a, b) for a, b in zip(zero["weights"], one["weights"], strict=True))
 
 
+def raising_at_once(rank: int, kind: str) -> str | None:
+    """Between the first forward of the run and its backward."""
+    model, engine = engine_for(kind)
+    try:
+        for window in engine.windows(micro_batches_of(rank, EVEN), size=2):
+            with window:
+                for x, y in window:
+                    loss = cross_entropy(model(x), y)
+                    if rank == 1:
+                        raise ValueError("bad batch")
+                    window.backward(loss, weight=len(y))
+            return window.reason
+    except (ValueError, RankError) as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_exception_in_the_first_micro_batch_is_told_at_once(two_ranks: Pool, kind: str) -> None:
+    zero, one = two_ranks.run(raising_at_once, kind)
+
+    assert one == "bad batch"
+    assert zero.startswith("rank 1 raised ValueError: bad batch (")
+
+
 def poisoned(rank: int, kind: str, on_nonfinite: str) -> list[Any]:
     model, engine = engine_for(kind, on_nonfinite=on_nonfinite)
     told: list[str | None] = []
@@ -168,17 +193,19 @@ def test_nan_on_one_rank_is_decided_alike(two_ranks: Pool, kind: str, on_nonfini
     assert all(torch.equal(a, b) for a, b in zip(weights, others, strict=True))
 
 
-def worthless(rank: int, kind: str, sync: str, places: list[int]) -> list[Tensor]:
-    """NaN losses at weight 0, whatever micro-batch they fall on."""
+def worthless(
+    rank: int, kind: str, sync: str, places: list[int], left_out: bool = False
+) -> list[Tensor]:
+    """NaN losses at weight 0 or left out altogether, whatever micro-batch they fall on."""
     model, engine = engine_for(kind, sync=sync)
     for window in engine.windows(micro_batches_of(rank, EVEN), size=3):
         with window:
             for place, (x, y) in enumerate(window):
-                loss = cross_entropy(model(x), y)
-                if rank == 1 and place in places:
-                    window.backward(loss * float("nan"), weight=0)
-                else:
-                    window.backward(loss, weight=len(y))
+                bad = rank == 1 and place in places
+                loss = cross_entropy(model(x * float("nan") if bad else x), y)
+                if bad and left_out:
+                    continue
+                window.backward(loss, weight=0 if bad else len(y))
         assert window.stepped
     return weights_of(model)
 
@@ -186,8 +213,9 @@ def worthless(rank: int, kind: str, sync: str, places: list[int]) -> list[Tensor
 @pytest.mark.parametrize("sync", ["last", "every"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("places", [[2], [0, 1, 2]])
-def test_weight_0_contributes_nothing_even_if_it_is_nan(
-    two_ranks: Pool, kind: str, sync: str, places: list[int]
+@pytest.mark.parametrize("left_out", [False, True])
+def test_a_loss_without_weight_or_left_out_contributes_nothing_even_if_it_is_nan(
+    two_ranks: Pool, kind: str, sync: str, places: list[int], left_out: bool
 ) -> None:
     model = classifier()
     optimizer = plain_sgd(model.parameters())
@@ -203,7 +231,7 @@ def test_weight_0_contributes_nothing_even_if_it_is_nan(
         cross_entropy(model(x), y).backward()
         optimizer.step()
 
-    found = two_ranks.run(worthless, kind, sync, places)
+    found = two_ranks.run(worthless, kind, sync, places, left_out)
 
     assert all(distance(one, weights_of(model)) <= 1e-6 for one in found)
 

@@ -6,8 +6,8 @@ replicas   DDP: who exchanges when         shards    FSDP2: the same
 even       uneven data, read in step       again     a batch handed out again leaves no trace
 exchange   gradients averaged at close     verdict   what follows from a rank's failure
 news       a note for those who wait       setup     which of it applies
+groups     of micro-batches, by batches()  forwards  FSDP2: backwards that others wait for
 peers      those who write a checkpoint together
-forwards   FSDP2: a rank that fails before its backward joins that of the others
 """
 
 from typing import TYPE_CHECKING, TypeAlias

@@ -1,5 +1,8 @@
 """The backward of a loss that weighs nothing, run because the other ranks wait for it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from torch import Tensor
 
 from gradkeeper.engine.crediting import Crediting
@@ -8,10 +11,16 @@ from gradkeeper.engine.crediting import Crediting
 def backward_of_nothing(
     crediting: Crediting, loss: Tensor, leaves: list[Tensor], *, retain_graph: bool | None
 ) -> None:
-    """Zeros reach the leaves whatever the graph makes of them: 0 times inf or NaN is NaN."""
+    with only_zeros_reach(leaves):
+        crediting.run_unweighted(loss, retain_graph=retain_graph)
+
+
+@contextmanager
+def only_zeros_reach(leaves: list[Tensor]) -> Iterator[None]:
+    """Whatever the graph makes of them: 0 times inf or NaN is NaN."""
     hooks = [leaf.register_hook(_zeros) for leaf in leaves]
     try:
-        crediting.run_unweighted(loss, retain_graph=retain_graph)
+        yield
     finally:
         for hook in hooks:
             hook.remove()

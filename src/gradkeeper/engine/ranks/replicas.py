@@ -45,13 +45,18 @@ class Replicas:
 
     # A window
 
+    def settle(self) -> None:
+        """Before a window: what DDP would exchange in its next forward (the order of buckets,
+        buffers), while all ranks are here. One that runs no forward in the window, because it
+        fails or leaves out a micro-batch, would be waited for."""
+        for wrapper in self._wrappers:
+            _exchange_as_a_forward_does(wrapper)
+
     def open(self, planned: int | None, *, by_loader: bool) -> None:
         """`planned`: how many micro-batches each rank will be handed, where that is known."""
         self.unsynced = self.exchanged = self.stuck = False
         self._due = self._begun = self._prepared = False
         self._by_loader = by_loader
-        for wrapper in self._wrappers:
-            _settle(wrapper)
         # Several wrappers may run in any order, and a rank cannot tell in which: at close, then.
         known = planned if self._alone and planned else 0
         self._owed = known if self._every else min(known, 1)
@@ -192,10 +197,8 @@ class Replicas:
         """Nothing is pending but `.grad`."""
 
 
-def _settle(wrapper: Any) -> None:
-    """What DDP would exchange in its next forward (the order of buckets, buffers), by its private
-    halves of that. Now, as all ranks open a window: one that runs no forward in it, because it
-    fails or leaves out a micro-batch, would be waited for."""
+def _exchange_as_a_forward_does(wrapper: Any) -> None:
+    """By DDP's private parts."""
     if wrapper._use_python_reducer or wrapper._delay_all_reduce_all_params:
         return
     if wrapper.reducer._rebuild_buckets():

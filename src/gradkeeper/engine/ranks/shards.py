@@ -33,6 +33,9 @@ class Shards:
         self._forwards = Forwards()
         self._hooks: list[Any] = []
 
+    def settle(self) -> None:
+        """Ranks meet before each forward instead."""
+
     def open(self, planned: int | None, *, by_loader: bool) -> None:
         self.unsynced = self.exchanged = self.stuck = False
         self._set(self._every)
@@ -62,11 +65,12 @@ class Shards:
 
     def _before_forward(self, *_: object) -> None:
         self.meet()
+        self._forwards.begin()
         self.exchanged = True
         self.stuck = True  # until its backward is done: the others are in theirs
 
     def _after_forward(self, module: nn.Module, inputs: object, outputs: object) -> None:
-        self._forwards.note(outputs)
+        self._forwards.end(outputs)
 
     def torn(self) -> None:
         self.stuck = True
@@ -74,7 +78,8 @@ class Shards:
 
     def catch_up(self) -> bool:
         """Takes part in the backward that the others are in; False if this rank cannot."""
-        self.stuck = not self._forwards.run_backward()
+        self.stuck = not self._forwards.run_backward(self.leaves())
+        self.unsynced = not self._sync
         return not self.stuck
 
     def at_close(self) -> None:
@@ -82,7 +87,8 @@ class Shards:
 
     @property
     def late(self) -> bool:
-        return False
+        """The micro-batch is over, and its forward had no backward."""
+        return self._forwards.waiting
 
     @property
     def exchanging(self) -> bool:
@@ -98,10 +104,10 @@ class Shards:
         return fsdp_private.leaves(self._roots)
 
     def take_due_turn(self) -> None:
-        """Ranks meet before each forward instead."""
+        self.catch_up()
 
     def finish(self) -> None:
-        """As above."""
+        """Ranks meet before each forward instead."""
 
     def exchange(self, parameters: list[Tensor]) -> None:
         self._set(True)

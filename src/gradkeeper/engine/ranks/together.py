@@ -16,6 +16,7 @@ from gradkeeper.engine.journal import Journal
 from gradkeeper.engine.ranks.again import Before
 from gradkeeper.engine.ranks.closing import Closing
 from gradkeeper.engine.ranks.even import EvenStream
+from gradkeeper.engine.ranks.groups import Groups
 from gradkeeper.engine.ranks.nothing import backward_of_nothing
 from gradkeeper.engine.ranks.peers import RankPeers
 from gradkeeper.engine.ranks.replicas import Replicas
@@ -23,7 +24,6 @@ from gradkeeper.engine.ranks.roll import Roll
 from gradkeeper.engine.ranks.shards import Shards
 from gradkeeper.engine.ranks.verdict import check_all_run_forward, check_all_save, failure, too_late
 from gradkeeper.engine.ranks.words import Place, State
-from gradkeeper.engine.stream import Stream, group_of
 from gradkeeper.engine.weights import Tally, Weight, checked
 from gradkeeper.model import events as ev
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gradkeeper.engine.crediting import Crediting
     from gradkeeper.engine.owner import Owner
     from gradkeeper.engine.pending import Pending
+    from gradkeeper.engine.stream import Stream
     from gradkeeper.engine.window import Window
 
 
@@ -71,9 +72,7 @@ class Together:
         self._by_closure = False
         self._noted = True
         """The last backward on the tape was exchanged."""
-        self._group_again: Before | None = None
-        self._group_is_uneven = False
-        """Some rank may have a shorter one, and would not take part in all exchanges."""
+        self._groups = Groups(models)
         if isinstance(sync, Shards):
             sync.meet = self._meet_before_forward
 
@@ -85,20 +84,7 @@ class Together:
     def group(self, stream: "Stream | EvenStream", size: int) -> list[Any]:
         """A group of micro-batches; the last one again, at weight 0, where this rank has none."""
         assert isinstance(stream, EvenStream), "made by even()"
-        self._group_is_uneven = not stream.gives_all(size)
-        group = group_of(stream, size)
-        if group:
-            stream.last = group
-            return group
-        again: list[Any] = stream.once_more()
-        self._group_again = Before(self._models)
-        return again
-
-    def _group_is_over(self) -> None:
-        self._group_is_uneven = False
-        if self._group_again is not None:
-            self._group_again.restore()
-            self._group_again = None
+        return self._groups.take(stream, size)
 
     # Saving and stopping
 
@@ -117,7 +103,7 @@ class Together:
         return heard, self.roll.stopping
 
     def meet(self, stream: "Stream | EvenStream | None" = None) -> None:
-        self._group_is_over()
+        self._groups.over()
         if stream is None:
             check_all_save(self.roll.call(Place.SAVE))
         elif self._meets and isinstance(stream, EvenStream) and stream.most is None:
@@ -146,7 +132,7 @@ class Together:
         self._noted = not state["unsynced"]
 
     def left(self) -> None:
-        self._group_is_over()
+        self._groups.over()
         self.roll.tell("left its loop")
 
     # A window
@@ -160,13 +146,18 @@ class Together:
         most = None if stream is None else stream.most
         left = None if most is None else min(window.size - window.read, most)
         self._plan = None if left is None else window.read + left
+        if not window.read:  # in one that goes on, the next forward exchanges what it did before
+            self._settle()
+        self._sync.open(left, by_loader=stream is not None)
+        if stream is None and self._groups.uneven and self.copies:
+            self._sync.at_close()
+
+    def _settle(self) -> None:
         try:
-            self._sync.open(left, by_loader=stream is not None)
+            self._sync.settle()
         except RuntimeError as error:
             self.roll.raise_if_lost(error)
             raise
-        if stream is None and self._group_is_uneven and self.copies:
-            self._sync.at_close()
 
     def close(self) -> None:
         self._sync.close()
@@ -228,6 +219,10 @@ class Together:
             self._again.restore()
             self._again = None
 
+    def _catches_up(self) -> bool:
+        self.roll.ask_for_unit(0.0)
+        return self._sync.catch_up()
+
     def _meet_before_forward(self) -> None:
         words = self.roll.call(Place.FORWARD)
         if failure(words, self.roll.news) is not None:
@@ -237,7 +232,7 @@ class Together:
     # Its losses
 
     def weighed(self, pending: "Pending", weight: Weight | None, *, counts: bool) -> Weight | None:
-        if self._again is not None or self._group_again is not None:
+        if self._again is not None or self._groups.again:
             weight = 0.0 if counts else None
         if self.roll.needs_unit:
             self.roll.ask_for_unit(1.0 if weight is None else float(checked(weight)))
@@ -304,7 +299,7 @@ class Together:
         self.roll.raise_if_lost(error)
         if not interrupted:
             self.roll.tell(f"raised {type(error).__name__}: {error}")
-            if self._sync.stuck and not self._sync.catch_up():
+            if self._sync.stuck and not self._catches_up():
                 self.roll.stop_for(f"{type(error).__name__} while the others were computing")
                 return None
         late = State.FAILED_LATE if self._sync.exchanged else State.FAILED
