@@ -39,6 +39,9 @@ class Roll:
         self._window = 0
         self._broken: str | None = None
         self._group: Any = dist.new_group(backend="gloo", timeout=news.timeout)
+        # Kept, not made for each call: gloo's thread may let go of a tensor after this one, and at
+        # the end of a process it would wait for an interpreter that is gone, and abort.
+        self._said = torch.zeros(len(Word._fields), dtype=torch.float64)
         self._heard = torch.zeros(self.size, len(Word._fields), dtype=torch.float64)
         self._of_each = list(self._heard.unbind())
 
@@ -70,9 +73,9 @@ class Roll:
             self.heard()
 
     def _gather(self, word: Word) -> list[Word]:
-        mine = torch.tensor(word, dtype=torch.float64)
+        self._said.copy_(torch.tensor(word, dtype=torch.float64))
         try:
-            dist.all_gather(self._of_each, mine, group=self._group)
+            dist.all_gather(self._of_each, self._said, group=self._group)
         except RuntimeError as error:
             raise self.lost(error) from error
         self.news.take_back(self._window)
