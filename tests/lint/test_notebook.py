@@ -33,6 +33,30 @@ def test_magics_and_shell_lines_are_tolerated() -> None:
     assert check_notebook(raw, "a.ipynb").findings == []
 
 
+def test_text_that_is_formatted_on_a_line_of_its_own_is_no_magic() -> None:
+    cell = """\
+for x in loader:
+    model(x).mean().backward()
+    optimizer.step()
+    print("batch %d of %d"
+          %(1, 2))
+    print("%d"
+          % 1, flush=True)
+    name = "%d" \\
+        % 2
+"""
+
+    (finding,) = check_notebook(notebook(HEAD, cell), "a.ipynb").findings
+
+    assert (finding.rule, finding.cell, finding.site.line) == ("GK101", 3, 3)
+
+
+def test_a_shell_command_may_go_on_below() -> None:
+    cell = "!python export.py --size 640 \\\n      --topk 100 \\\n   --max 640 # pixels\nx = 1\n"
+
+    assert check_notebook(notebook(HEAD, cell), "a.ipynb").findings == []
+
+
 def test_what_is_no_notebook_is_unparsable() -> None:
     (finding,) = check_notebook(b"{}", "a.ipynb").findings
 

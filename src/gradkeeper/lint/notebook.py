@@ -2,7 +2,9 @@
 
 import json
 import re
+import tokenize
 from dataclasses import dataclass, replace
+from io import StringIO
 
 from gradkeeper.lint.cells import in_file, locate
 from gradkeeper.lint.edits import replaced
@@ -89,7 +91,19 @@ def _tolerated(source: str) -> list[str]:
     first = next((line for line in lines if line.strip()), "")
     if first.lstrip().startswith("%%") and not first.lstrip().startswith(("%%time", "%%capture")):
         return ["pass" for _ in lines]
-    return [_line(line) for line in lines]
+    found: list[str] = []
+    goes_on = False
+    for line in lines:
+        if goes_on:
+            goes_on = line.endswith("\\")
+            found.append("")  # the rest of a shell command
+            continue
+        code = _line(line)
+        if code != line and _within_statement(found):
+            code = line  # `% (a, b)` below an open bracket formats text
+        goes_on = code != line and line.endswith("\\")
+        found.append(code)
+    return found
 
 
 def _line(line: str) -> str:
@@ -100,3 +114,17 @@ def _line(line: str) -> str:
     if bare.startswith(("%", "!", "?")) or (bare.endswith("?") and " " not in bare):
         return line[: len(line) - len(bare)] + "pass"
     return line
+
+
+def _within_statement(above: list[str]) -> bool:
+    """A bracket or a string is still open, or the last line goes on behind a backslash."""
+    if above and above[-1].endswith("\\"):
+        return True
+    try:
+        for _ in tokenize.generate_tokens(StringIO("\n".join(above)).readline):
+            pass
+    except tokenize.TokenError as error:
+        return "EOF in multi-line" in str(error)
+    except SyntaxError:
+        return False  # where an indentation is odd, no bracket is open
+    return False
