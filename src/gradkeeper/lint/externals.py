@@ -75,7 +75,7 @@ def call(r: Rehearsal, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> 
     if last in CLIPS:
         return _clip(r, name, args, kwargs, node)
     if _is_layer(name, last):
-        return _layer(r, last, args, kwargs)
+        return _layer(r, name, last, args, kwargs)
     return unknown(r, name, last, args, kwargs)
 
 
@@ -85,8 +85,22 @@ def _is_layer(name: str, last: str) -> bool:
     return name.startswith(("torch.nn.", "nn.")) or ".nn." in name or ".models." in name
 
 
-def _layer(r: Rehearsal, last: str, args: Args, kwargs: Kwargs) -> Value:
-    node = Node(r.hint or last, coupled=last in COUPLED, solid=last in LAYERS)
+def _has_weights(name: str, last: str, kwargs: Kwargs) -> bool:
+    """Activations have none, norms need not, and a library's model need not be a module."""
+    if last.startswith("InstanceNorm"):
+        return kwargs.get("affine") is True
+    if kwargs.get("affine") is False or kwargs.get("elementwise_affine") is False:
+        return False
+    if ".models." in name:
+        return False
+    ours = name.startswith(("torch.nn.", "nn."))
+    return not ours or last in LAYERS or last in CONTAINERS
+
+
+def _layer(r: Rehearsal, name: str, last: str, args: Args, kwargs: Kwargs) -> Value:
+    weighs = _has_weights(name, last, kwargs)
+    node = Node(r.hint or last, coupled=last in COUPLED, solid=weighs and last in LAYERS)
+    node.trainable = weighs
     made = Module(node, ready=True)
     if last not in CONTAINERS:
         for index, part in enumerate(modules_in([*args, *kwargs.values()])):
