@@ -18,7 +18,7 @@ from gradkeeper.lint.values import (
     Value,
     base,
 )
-from gradkeeper.lint.vocabulary import COUPLED, LAYERS, PRETRAINED
+from gradkeeper.lint.vocabulary import COUPLED, LAYERS, OPTIMIZERS, PRETRAINED
 from gradkeeper.lint.words import words
 from gradkeeper.model import events as ev
 
@@ -70,6 +70,8 @@ def instantiate(
         made = Module(node_, cls, (args, kwargs))
         if r.frame.survey is not None:
             _set_apart_unused(r, made)
+        if _mentions(cls, OPTIMIZERS):
+            prepare(r, made)  # it owns itself from the start
         return made
     plain = Instance(cls)
     _construct(r, cls, plain, args, kwargs, node)

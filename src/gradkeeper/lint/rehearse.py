@@ -214,6 +214,7 @@ def _call_method(r: Rehearsal, cls: Class, root: ast.FunctionDef | ast.AsyncFunc
         objects._construct(r, cls, me, [], {}, root)
         r.hint = hint
         _fill_in(me, program_methods(r))
+        _fill_in_results(me, root)
     found = cls.members.get(root.name)
     if not isinstance(found, Function):
         return
@@ -233,6 +234,18 @@ def _fill_in(me: Instance, methods: dict[str, set[str]]) -> None:
     for name, value in me.attrs.items():
         if value is None and methods.get(name):
             me.attrs[name] = Opaque(f"self.{name}")
+
+
+def _fill_in_results(me: Instance, root: ast.AST) -> None:
+    """`self.log_prob = None` in __init__, set by another method: a tensor by the time of use."""
+    methods = [one for one in me.cls.node.body if isinstance(one, FUNCTIONS) and one is not root]
+    for method in methods:
+        if method.name == "__init__":
+            continue
+        for one in ast.walk(method):
+            if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store):
+                if one.attr in me.attrs and me.attrs[one.attr] is None:
+                    me.attrs[one.attr] = Opaque(f"self.{one.attr}", maybe=True)
 
 
 def _call(r: Rehearsal, function: Function, root: ast.AST) -> None:
