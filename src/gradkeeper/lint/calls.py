@@ -164,6 +164,6 @@ def call_opaque(
     result.hints = modules_in(values)
     result.given = strangers.optimizer_in(values)
     takes_grad = any(isinstance(one, Grad) for one in values)
-    if r.grad and not takes_grad and (result.hints or not result.flow):
+    if r.grad and not takes_grad and (result.hints or callee.maybe or not result.flow):
         result.maybe = True
     return result

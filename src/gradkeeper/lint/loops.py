@@ -38,8 +38,8 @@ def for_loop(r: Rehearsal, node: ast.For | ast.AsyncFor) -> Signal:
         return _over_parameters(r, node, iterable)
     if isinstance(iterable, Opaque) and iterable.role == "parts":
         return _over_parts(r, node, [iterable.inner])
-    if isinstance(iterable, (list, tuple)) and _are_leaves(iterable):
-        return _over_parts(r, node, iterable)
+    if isinstance(iterable, (list, tuple)) and _are_owned(iterable):
+        return _over_parts(r, node, [_each(one) for one in iterable])
     if r.frame.survey is None or node not in r.frame.survey.rounds:
         return _quiet(r, node, iterable)
     return _loud(r, node, iterable)
@@ -72,9 +72,15 @@ def _over_parameters(r: Rehearsal, node: ast.For | ast.AsyncFor, iterable: Value
     return signal if isinstance(signal, Return) else None
 
 
-def _are_leaves(values: list[Value] | tuple[Value, ...]) -> bool:
-    """Tensors that collect gradients of their own: each is a parameter, however many there are."""
-    return bool(values) and all(isinstance(one, Opaque) and one.leaf for one in values)
+def _are_owned(values: list[Value] | tuple[Value, ...]) -> bool:
+    """Tensors that collect gradients of their own, and sets of such, however many there are."""
+    return bool(values) and all(
+        isinstance(one, (Param, Params)) or (isinstance(one, Opaque) and one.leaf) for one in values
+    )
+
+
+def _each(value: Value) -> Value:
+    return Param(value.nodes) if isinstance(value, Params) and not value.oneshot else value
 
 
 def _over_parts(
