@@ -54,8 +54,8 @@ def call(r: Rehearsal, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> 
     handler = TABLE.get(last)
     if handler is not None:
         return handler(r, name, args, kwargs, node)
-    if last in SILENT:
-        return Opaque(name, role="silent")
+    if last in SILENT and not (args and isinstance(args[0], Optim)):
+        return Opaque(name, role="silent")  # by RPC; Horovod's wraps an optimizer
     if is_scheduler(name, last):
         return build_scheduler(r, last, args, kwargs)
     if args and isinstance(args[0], Optim) and WRAPS_OPTIMIZER.search(last):

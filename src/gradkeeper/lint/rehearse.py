@@ -14,6 +14,7 @@ from gradkeeper.lint.strays import adopt_early, settle
 from gradkeeper.lint.survey import Survey
 from gradkeeper.lint.syntax import FUNCTIONS
 from gradkeeper.lint.values import Class, Frame, Function, Instance, Module, Opaque, Value
+from gradkeeper.lint.vocabulary import OPTIMIZERS
 from gradkeeper.model import events as ev
 from gradkeeper.model.site import Site
 
@@ -277,7 +278,8 @@ def _is_whole_step(root: ast.AST, survey: Survey) -> bool:
         isinstance(one, (ast.For, ast.While)) and one in survey.loud for one in ast.walk(root)
     )
     whole = "zero_grad" in called and "step" in called and bool(called & BACKWARDS)
-    return whole and not loops
+    # One that builds its optimizer is a try-out, for all that can be seen.
+    return whole and not loops and not called & OPTIMIZERS
 
 
 def _drive(r: Rehearsal, method: Function, root: ast.AST) -> None:
