@@ -231,7 +231,15 @@ def as_module(r: Rehearsal, value: Opaque) -> Node:
                 value.node.parent = value.hints[0]
             else:
                 value.node = value.hints[0]  # a wrapper around it
+        _take_in_parts(r, value, value.node)
     return value.node
+
+
+def _take_in_parts(r: Rehearsal, value: Opaque, node: Node) -> None:
+    """`net.head.parameters()` was asked for before anybody knew that `net` is a module."""
+    for name, part in (value.attrs or {}).items():
+        if isinstance(part, Opaque) and part.node is not None:
+            r.registry.attach(part.node, node, name)
 
 
 __all__ = ["Optim", "as_module", "forward", "instantiate", "prepare", "through"]
