@@ -161,3 +161,129 @@ optimizer = torch.optim.Adam(both)
 
     assert told(loop(step.format(scale="p.grad.data.mul_(1.0 / 4)"), head=head)) == []
     assert told(loop(step.format(scale="pass"), head=head)) == ["GK201"]
+
+
+def test_a_network_that_takes_over_anothers_weights_needs_no_owner() -> None:
+    code = """
+    import torch
+    from torch import nn
+
+    class Agent:
+        def __init__(self):
+            self.actor = nn.Linear(4, 2).to("cpu")
+            self.actor_old = nn.Linear(4, 2).to("cpu")
+            self.optimizer = torch.optim.Adam(self.actor.parameters())
+
+        def sync(self):
+            {sync}
+
+    agent = Agent()
+    for x in loader:
+        agent.optimizer.zero_grad()
+        (agent.actor(x) / agent.actor_old(x)).mean().backward()
+        agent.optimizer.step()
+        agent.sync()
+    """
+
+    load = "self.actor_old.load_state_dict(self.actor.state_dict())"
+    blend = "for p, old in zip(self.actor.parameters(), self.actor_old.parameters()): {0}"
+
+    assert told(code.format(sync=load)) == []
+    assert told(code.format(sync=blend.format("old.data.copy_(p)"))) == []
+    assert told(code.format(sync=blend.format("old.data = 0.9 * old.data + 0.1 * p.data"))) == []
+    assert told(code.format(sync=blend.format("print(old.data)"))) == ["GK105"]
+
+
+def test_an_input_that_collects_gradients_belongs_to_no_unknown_optimizer() -> None:
+    code = """
+    import torch
+
+    def train(model, build, features):
+        x = torch.tensor(features, requires_grad=True)
+        scheduler, optimizer = build({given})
+        for epoch in range(9):
+            {zero}
+            model(x).mean().backward()
+            optimizer.step()
+    """
+
+    for given in ("model.parameters()", "config"):
+        assert told(code.format(given=given, zero="model.zero_grad()")) == []
+        assert told(code.format(given=given, zero="pass")) == ["GK101"]
+
+
+def test_one_of_several_networks_has_the_optimizer_of_the_same_number() -> None:
+    code = """
+    import torch
+    from judges import Small, Large
+
+    nets = [Small(), Large()]
+    optims = []
+    for i in range(count):
+        optims.append(torch.optim.Adam(nets[i].parameters()))
+
+    def train(i, x):
+        net, optim = nets[i], optims[i]
+        {zero}
+        net(x).mean().backward()
+        optim.step()
+
+    for x in loader:
+        for i in range(count):
+            train(i, x)
+    """
+
+    assert told(code.format(zero="net.zero_grad()")) == []
+    assert told(code.format(zero="pass")) == ["GK101"]
+
+
+def test_part_of_a_network_may_be_known_before_the_whole() -> None:
+    code = """
+    import torch
+    from torchvision import models
+
+    net = models.vgg16()
+    for p in net.features.parameters():
+        p.requires_grad = False
+    optimizer = torch.optim.SGD(net.{part}.parameters(), lr=0.1)
+    for x in loader:
+        optimizer.zero_grad()
+        net(x).mean().backward()
+        optimizer.step()
+    net.eval()
+    """
+
+    assert told(code.format(part="classifier")) == []
+    assert told(code.format(part="features")) == ["GK103"]
+
+
+def test_a_distributed_optimizer_steps_the_one_it_wraps() -> None:
+    head = """\
+import torch
+import horovod.torch as hvd
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.Adam(model.parameters())
+optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+"""
+    body = "{zero}\nmodel(x).mean().backward()\noptimizer.step()"
+
+    assert told(loop(body.format(zero="optimizer.zero_grad()"), head=head)) == []
+    assert told(loop(body.format(zero="pass"), head=head)) == ["GK101"]
+
+
+def test_a_function_that_tries_one_step_is_not_called_for_each_batch() -> None:
+    code = """
+    import torch
+
+    def try_out(net, x):
+        optimizer = torch.optim.Adam(net.parameters())
+        optimizer.zero_grad()
+        net(x).mean().backward()
+        optimizer.step()
+    {train}
+    """
+    train = "\n    for x in loader:\n        try_out(net, x)\n"
+
+    assert told(code.format(train="")) == []
+    assert told(code.format(train=train)) == ["GK604"]

@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from gradkeeper.lint.copies import note_blend, note_copy
 from gradkeeper.lint.gates import BRANCHES, HOLDERS, find_gates
 from gradkeeper.lint.loop_kinds import describe_loops
 from gradkeeper.lint.syntax import FUNCTIONS, LOOPS, called_name, children, names_parameters
@@ -72,6 +73,8 @@ class Survey:
     """Loops seen so far, and whether they run over parameters or optimizers."""
     one_shot: set[str] = field(default_factory=set)
     """Variables that hold an iterator over parameters."""
+    copies: set[str] = field(default_factory=set)
+    """Networks that take over another one's weights: `old.load_state_dict(new.state_dict())`."""
     named_steps: set[str] = field(default_factory=set)
     """Called names that speak of a step: `trainer.update_step()`."""
 
@@ -140,6 +143,8 @@ def _walk(tree: ast.Module, found: Survey) -> tuple[list[ast.AST], dict[ast.AST,
             _note_call(node, function, found)  # type: ignore[arg-type]
         elif kind is ast.Attribute:
             _note_attribute(node, function, found)  # type: ignore[arg-type]
+        elif kind is ast.For:
+            note_blend(node, found)  # type: ignore[arg-type]
         elif kind is ast.GeneratorExp:
             _note_generator(node, parents, found)  # type: ignore[arg-type]
         elif kind in (ast.Yield, ast.YieldFrom) and function is not None:
@@ -174,10 +179,11 @@ def _note_call(call: ast.Call, function: ast.AST | None, found: Survey) -> None:
             receiver = receiver.func
         if isinstance(receiver, ast.Subscript):
             receiver = receiver.value
-        if isinstance(receiver, ast.Name):
-            found.methods[receiver.id].add(name)
-        elif isinstance(receiver, ast.Attribute):
-            found.methods[receiver.attr].add(name)
+        if isinstance(receiver, (ast.Name, ast.Attribute)):
+            last = receiver.id if isinstance(receiver, ast.Name) else receiver.attr
+            found.methods[last].add(name)
+            if name == "load_state_dict":
+                note_copy(call, last, found)
     elif isinstance(func, ast.Name):
         name = func.id
     else:
