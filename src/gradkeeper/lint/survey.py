@@ -75,6 +75,10 @@ class Survey:
     """Variables that hold an iterator over parameters."""
     copies: set[str] = field(default_factory=set)
     """Networks that take over another one's weights: `old.load_state_dict(new.state_dict())`."""
+    bounds: set[ast.AST] = field(default_factory=set)
+    """Comparisons that say how long a `while` goes on."""
+    growing: set[str] = field(default_factory=set)
+    """Variables and attributes that something is added to."""
     named_steps: set[str] = field(default_factory=set)
     """Called names that speak of a step: `trainer.update_step()`."""
 
@@ -143,6 +147,13 @@ def _walk(tree: ast.Module, found: Survey) -> tuple[list[ast.AST], dict[ast.AST,
             _note_call(node, function, found)  # type: ignore[arg-type]
         elif kind is ast.Attribute:
             _note_attribute(node, function, found)  # type: ignore[arg-type]
+        elif kind is ast.AugAssign:
+            if isinstance(node.op, ast.Add):  # type: ignore[attr-defined]
+                target = node.target  # type: ignore[attr-defined]
+                found.growing.add(getattr(target, "attr", None) or getattr(target, "id", ""))
+        elif kind is ast.While:
+            test = node.test  # type: ignore[attr-defined]
+            found.bounds.update(one for one in ast.walk(test) if isinstance(one, ast.Compare))
         elif kind is ast.For:
             note_blend(node, found)  # type: ignore[arg-type]
         elif kind is ast.GeneratorExp:
