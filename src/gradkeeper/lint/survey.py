@@ -150,7 +150,7 @@ def _walk(tree: ast.Module, found: Survey) -> tuple[list[ast.AST], dict[ast.AST,
         elif kind is ast.AugAssign:
             if isinstance(node.op, ast.Add):  # type: ignore[attr-defined]
                 target = node.target  # type: ignore[attr-defined]
-                found.growing.add(getattr(target, "attr", None) or getattr(target, "id", ""))
+                found.growing.add(str(getattr(target, "attr", getattr(target, "id", ""))))
         elif kind is ast.While:
             test = node.test  # type: ignore[attr-defined]
             found.bounds.update(one for one in ast.walk(test) if isinstance(one, ast.Compare))
