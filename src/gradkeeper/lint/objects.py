@@ -1,6 +1,7 @@
 """Classes of the program and what they make: plain objects and modules."""
 
 import ast
+from functools import lru_cache
 
 from gradkeeper.lint import attributes, functions
 from gradkeeper.lint.nodes import Node
@@ -153,7 +154,13 @@ def has_parameters(cls: Class) -> bool:
 
 
 def _mentions(cls: Class, names: frozenset[str]) -> bool:
-    return any(isinstance(one, ast.Attribute) and one.attr in names for one in ast.walk(cls.node))
+    return not _attributes(cls.node).isdisjoint(names)
+
+
+@lru_cache(maxsize=64)
+def _attributes(node: ast.ClassDef) -> frozenset[str]:
+    """Looked up for every object that is made, on every path: walked once."""
+    return frozenset(one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute))
 
 
 def prepare(r: Rehearsal, module: Module) -> None:

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from gradkeeper.lint import functions, objects, statements
 from gradkeeper.lint.attributes import bind
@@ -239,14 +240,23 @@ def _fill_in(me: Instance, methods: dict[str, set[str]]) -> None:
 
 def _fill_in_results(me: Instance, root: ast.AST) -> None:
     """`self.log_prob = None` in __init__, set by another method: a tensor by the time of use."""
-    methods = [one for one in me.cls.node.body if isinstance(one, FUNCTIONS) and one is not root]
-    for method in methods:
-        if method.name == "__init__":
-            continue
-        for one in ast.walk(method):
-            if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store):
-                if one.attr in me.attrs and me.attrs[one.attr] is None:
-                    me.attrs[one.attr] = Opaque(f"self.{one.attr}", maybe=True)
+    empty = {name for name, value in me.attrs.items() if value is None}
+    if not empty:
+        return
+    for method in me.cls.node.body:
+        if isinstance(method, FUNCTIONS) and method is not root and method.name != "__init__":
+            for name in empty & _stored(method):
+                me.attrs[name] = Opaque(f"self.{name}", maybe=True)
+
+
+@lru_cache(maxsize=256)
+def _stored(method: ast.AST) -> frozenset[str]:
+    """The attributes that a method sets; asked again on every path."""
+    return frozenset(
+        one.attr
+        for one in ast.walk(method)
+        if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)
+    )
 
 
 def _call(r: Rehearsal, function: Function, root: ast.AST) -> None:

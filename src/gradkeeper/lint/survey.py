@@ -7,7 +7,9 @@ file. Only for loud code are unknown branches followed both ways.
 import ast
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from gradkeeper.lint.copies import note_blend, note_copy
 from gradkeeper.lint.gates import BRANCHES, HOLDERS, find_gates
@@ -147,15 +149,8 @@ def _walk(tree: ast.Module, found: Survey) -> tuple[list[ast.AST], dict[ast.AST,
             _note_call(node, function, found)  # type: ignore[arg-type]
         elif kind is ast.Attribute:
             _note_attribute(node, function, found)  # type: ignore[arg-type]
-        elif kind is ast.AugAssign:
-            if isinstance(node.op, ast.Add):  # type: ignore[attr-defined]
-                target = node.target  # type: ignore[attr-defined]
-                found.growing.add(str(getattr(target, "attr", getattr(target, "id", ""))))
-        elif kind is ast.While:
-            test = node.test  # type: ignore[attr-defined]
-            found.bounds.update(one for one in ast.walk(test) if isinstance(one, ast.Compare))
-        elif kind is ast.For:
-            note_blend(node, found)  # type: ignore[arg-type]
+        elif kind in NOTED:
+            NOTED[kind](node, found)
         elif kind is ast.GeneratorExp:
             _note_generator(node, parents, found)  # type: ignore[arg-type]
         elif kind in (ast.Yield, ast.YieldFrom) and function is not None:
@@ -165,6 +160,22 @@ def _walk(tree: ast.Module, found: Survey) -> tuple[list[ast.AST], dict[ast.AST,
                 parents[child] = node
                 stack.append((child, function, home))
     return order, parents
+
+
+def _note_growth(node: ast.AugAssign, found: Survey) -> None:
+    if isinstance(node.op, ast.Add):
+        found.growing.add(str(getattr(node.target, "attr", getattr(node.target, "id", ""))))
+
+
+def _note_bounds(node: ast.While, found: Survey) -> None:
+    found.bounds.update(one for one in ast.walk(node.test) if isinstance(one, ast.Compare))
+
+
+NOTED: dict[type[ast.AST], Callable[[Any, Survey], None]] = {
+    ast.AugAssign: _note_growth,
+    ast.While: _note_bounds,
+    ast.For: note_blend,
+}
 
 
 def _note_generator(node: ast.GeneratorExp, parents: dict[ast.AST, ast.AST], found: Survey) -> None:
