@@ -130,11 +130,10 @@ def unknown(r: Rehearsal, name: str, last: str, args: Args, kwargs: Kwargs) -> V
     if last in CUT_FUNCTIONS:
         return Opaque(name, data=True, length=_first_size(args))
     plain = name.startswith(PLAIN)
-    if not plain:
-        strangers.meet(r, name, values)
+    given = None if plain else strangers.meet(r, name, values)
     result = mix(r, r.hint or f"{name}()", values if plain else without_params(values))
     result.hints = modules_in(values)
-    result.given = strangers.optimizer_in(values)
+    result.given = given
     result.data = plain
     if name.startswith("torch.distributions.") and last[:1].isupper():
         result.role = DISTRIBUTION
