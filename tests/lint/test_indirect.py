@@ -144,44 +144,6 @@ def test_of_a_pair_that_is_assigned_at_once_each_is_known_by_its_own_name() -> N
     assert finding.remedy.startswith("od.zero_grad()")
 
 
-def test_a_choice_of_two_optimizers_builds_one_of_them() -> None:
-    head = """\
-import torch
-from torch import nn
-
-model = nn.Linear(4, 1)
-params = model.parameters()
-optimizer = torch.optim.AdamW(params) if decay else torch.optim.Adam(params)
-"""
-    body = "optimizer.zero_grad()\nmodel(x).mean().backward()\n{clip}optimizer.step()"
-    clip = "nn.utils.clip_grad_norm_(params, 1.0)\n"
-
-    assert told(loop(body.format(clip=""), head=head)) == []
-    assert told(loop(body.format(clip=clip), head=head)) == ["GK306"]
-
-
-def test_gradients_that_are_put_into_a_shared_model_are_spent_there() -> None:
-    code = """
-    import torch
-    from torch import nn
-
-    mine, shared = nn.Linear(4, 1), nn.Linear(4, 1)
-    optimizer = torch.optim.Adam(shared.parameters())
-    for x in loader:
-        optimizer.zero_grad()
-        mine.zero_grad()
-        mine(x).mean().backward()
-        for theirs, own in zip(shared.parameters(), mine.parameters()):
-            {put}
-        optimizer.step()
-        mine.load_state_dict(shared.state_dict())
-    """
-
-    assert told(code.format(put="theirs._grad = own.grad")) == []
-    assert told(code.format(put="theirs.grad = own.grad")) == []
-    assert told(code.format(put="pass")) == ["GK103"]
-
-
 def test_each_of_many_tensors_is_cleared_in_its_turn() -> None:
     code = """
     import torch
@@ -221,20 +183,16 @@ def test_gradients_of_tensors_that_are_not_seen_may_be_set_by_hand() -> None:
     assert told(code.format(what="note")) == ["GK101"]
 
 
-def test_a_model_that_was_loaded_lets_gradients_through() -> None:
-    code = """
-    import torch
+def test_an_optimizers_own_method_reads_gradients_unless_its_name_is_harmless() -> None:
+    body = "model(x).mean().backward()\noptimizer.{method}()\noptimizer.zero_grad()"
 
-    judge = torch.jit.load("judge.pt").eval()
-    picture = torch.zeros(1, 3, 8, 8, requires_grad=True)
-    frame = torch.zeros(1, 3, 8, 8, requires_grad=True)
-    optimizer = torch.optim.Adam([picture])
-    for step in range(10):
-        optimizer.zero_grad()
-        loss = judge({seen}).sum() + frame.mean()
-        loss.backward()
-        optimizer.step()
-    """
+    assert told(loop(body.format(method="update_hessian"))) == []
+    assert told(loop(body.format(method="update_lr"))) != []
 
-    assert told(code.format(seen="picture")) == []
-    assert told(code.format(seen="frame")) == ["GK103"]
+
+def test_another_librarys_gradients_follow_its_own_laws() -> None:
+    code = "import {library}\n\ndef fit(net, trainer, loader):\n    for x in loader:\n"
+    code += "        net(x).mean().backward()\n        trainer.optimizer.step(1)\n"
+
+    assert told(code.format(library="torch")) == ["GK101"]
+    assert told(code.format(library="mxnet")) == []

@@ -265,7 +265,7 @@ def item(r: Rehearsal, value: Value, index: Value, node: ast.AST) -> Value:
             return value[index]
         if index is None or not value:
             return value
-        return value[0] if not opaque_parts(value) else _merged(value)
+        return _one_of(r, value)
     if isinstance(value, dict):
         if isinstance(index, (str, int, bool, float, type(None))) and index in value:
             return value[index]
@@ -287,17 +287,26 @@ def item(r: Rehearsal, value: Value, index: Value, node: ast.AST) -> Value:
     return Opaque("item")
 
 
+def _one_of(r: Rehearsal, values: list[Value] | tuple[Value, ...]) -> Value:
+    """An element at an index that is not known: of networks, the same one each time."""
+    found = opaque_parts(values)
+    if not found:
+        return values[0]
+    merged = _merged(found)
+    if merged.flow:
+        return merged
+    return r.merged.setdefault(tuple(map(id, found)), (merged, found))[0]
+
+
 def _is_listed(items: list[Value] | dict[str, Value], index: Value) -> bool:
     if isinstance(items, dict):
         return isinstance(index, str) and index in items
     return index is None or (isinstance(index, int) and -len(items) <= index < len(items))
 
 
-def _merged(values: list[Value] | tuple[Value, ...]) -> Value:
-    parts = opaque_parts(values)
-    first = parts[0]
+def _merged(parts: list[Opaque]) -> Opaque:
     return Opaque(
-        first.name,
+        parts[0].name,
         frozenset(node for part in parts for node in part.flow),
         any(part.maybe for part in parts),
     )

@@ -157,13 +157,13 @@ def call_opaque(
     last = callee.name.rpartition(".")[2]
     if survey is not None and survey.methods.get(last, set()) & MODULE_METHODS:
         return objects.through(r, objects.as_module(r, callee), values, node)
-    strangers.meet(r, callee.name, values)
+    given = strangers.meet(r, callee.name, values)
     constant = all(isinstance(one, (str, int, float, bool)) for one in values)
     name = f"{callee.name}({', '.join(map(str, values))})" if constant else f"{callee.name}()"
     result = mix(r, r.hint or name, without_params(values))
     result.hints = modules_in(values)
-    result.given = strangers.optimizer_in(values)
+    result.given = given
     takes_grad = any(isinstance(one, Grad) for one in values)
-    if r.grad and not takes_grad and (result.hints or not result.flow):
+    if r.grad and not takes_grad and (result.hints or callee.maybe or not result.flow):
         result.maybe = True
     return result

@@ -2,15 +2,15 @@
 
 import ast
 import operator
+import re
 from collections.abc import Callable
 from typing import Any
 
 from gradkeeper.lint import expressions
-from gradkeeper.lint.rehearsal import Rehearsal
+from gradkeeper.lint.rehearsal import MOST_GATE, Rehearsal
 from gradkeeper.lint.syntax import called_name
 from gradkeeper.lint.tensors import opaque_parts
 from gradkeeper.lint.values import Grad, Opaque, Value
-from gradkeeper.lint.words import words
 
 LONGEST_NAME = 60
 COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
@@ -23,7 +23,7 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 
 ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
-GROWING = words("append appendleft push put add add_experience store save remember insert record")
+GROWING = re.compile(r"append|push|put|add|store|save|remember|insert|record|observe")
 
 SIGNS: dict[type[ast.cmpop], str] = {
     ast.Eq: "==",
@@ -63,18 +63,28 @@ def compare(r: Rehearsal, node: ast.Compare) -> Value:
 
 
 def _is_filling(r: Rehearsal, node: ast.Compare, left: Value, right: Value) -> bool:
-    """`len(memory) < 64` in a loop that fills it: a rehearsal ends long before that is so."""
-    call = node.left
+    """`len(memory) < 64`, `count > CAPACITY` in a loop: a rehearsal ends long before that is so."""
+    survey = r.frame.survey
     if not (isinstance(left, int) and isinstance(right, int) and left < right and r.loops):
         return False
-    if not (isinstance(call, ast.Call) and called_name(call) == "len" and call.args):
+    if survey is None or node in survey.bounds:
         return False
-    filled = call.args[0]
-    name = filled.attr if isinstance(filled, ast.Attribute) else getattr(filled, "id", "")
-    survey = r.frame.survey
-    if survey is None or node in survey.gating:
+    if node in survey.gating and right <= MOST_GATE:
         return False
-    return not GROWING.isdisjoint(survey.methods.get(name, ()))
+    if isinstance(node.left, ast.Call):
+        return any(GROWING.match(name) for name in survey.methods.get(_measured(node.left), ()))
+    return right > MOST_GATE and _last_name(node.left) in survey.growing
+
+
+def _measured(call: ast.Call) -> str:
+    """`memory` of `len(memory)` and of `self.memory.size()`."""
+    if called_name(call) == "len" and call.args:
+        return _last_name(call.args[0])
+    return _last_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+
+
+def _last_name(node: ast.expr) -> str:
+    return str(getattr(node, "attr", None) or getattr(node, "id", ""))
 
 
 def _is(r: Rehearsal, node: ast.Compare, left: Value, right: Value, *, negated: bool) -> Value:

@@ -80,11 +80,23 @@ def _credited(r: Rehearsal, loss: Opaque, node: ast.AST) -> tuple[str, ...]:
     stranger = r.stranger()
     if loss.maybe or not found:
         found.update(dict.fromkeys(_presumed(r, loss, found)))
+    _note_inputs(r, loss)
     if stranger:
-        free = [name for name in found if name not in r.owned]
-        r.adopt(stranger, free, node)
+        r.adopt(stranger, _free(r, found), node)
     r.credited.update({name: None for name in found if name not in STRAY})
     return tuple(sorted(found))
+
+
+def _note_inputs(r: Rehearsal, loss: Opaque) -> None:
+    """Beside a module, a tensor that collects gradients is its input."""
+    if not all(one.single for one in loss.flow):
+        inputs = [one.holds for one in loss.flow if one.single and not one.trainable]
+        r.inputs.update(name for name in inputs if name is not None)
+
+
+def _free(r: Rehearsal, found: Iterable[str]) -> list[str]:
+    """What an optimizer of unknown parameters may own."""
+    return [name for name in found if name not in r.owned and name not in r.inputs]
 
 
 def _presumed(r: Rehearsal, loss: Opaque, found: dict[str, None]) -> tuple[str, ...]:
@@ -144,8 +156,7 @@ def settle_ownership(r: Rehearsal, optim: Optim, node: ast.AST) -> None:
     if optim.known:
         return
     if r.stranger() is optim:
-        free = [name for name in r.credited if name not in r.owned]
-        r.adopt(optim, free or r.accounts([r.the_world()]), node)
+        r.adopt(optim, _free(r, r.credited) or r.accounts([r.the_world()]), node)
 
 
 def _off_sync(r: Rehearsal, of: Optim | Sched) -> bool:

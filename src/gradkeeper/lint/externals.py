@@ -54,8 +54,8 @@ def call(r: Rehearsal, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> 
     handler = TABLE.get(last)
     if handler is not None:
         return handler(r, name, args, kwargs, node)
-    if last in SILENT:
-        return Opaque(name, role="silent")
+    if last in SILENT and not (args and isinstance(args[0], Optim)):
+        return Opaque(name, role="silent")  # by RPC; Horovod's wraps an optimizer
     if is_scheduler(name, last):
         return build_scheduler(r, last, args, kwargs)
     if args and isinstance(args[0], Optim) and WRAPS_OPTIMIZER.search(last):
@@ -75,7 +75,7 @@ def call(r: Rehearsal, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> 
     if last in CLIPS:
         return _clip(r, name, args, kwargs, node)
     if _is_layer(name, last):
-        return _layer(r, last, args, kwargs)
+        return _layer(r, name, last, args, kwargs)
     return unknown(r, name, last, args, kwargs)
 
 
@@ -85,8 +85,22 @@ def _is_layer(name: str, last: str) -> bool:
     return name.startswith(("torch.nn.", "nn.")) or ".nn." in name or ".models." in name
 
 
-def _layer(r: Rehearsal, last: str, args: Args, kwargs: Kwargs) -> Value:
-    node = Node(r.hint or last, coupled=last in COUPLED, solid=last in LAYERS)
+def _has_weights(name: str, last: str, kwargs: Kwargs) -> bool:
+    """Activations have none, norms need not, and a library's model need not be a module."""
+    if last.startswith("InstanceNorm"):
+        return kwargs.get("affine") is True
+    if kwargs.get("affine") is False or kwargs.get("elementwise_affine") is False:
+        return False
+    if ".models." in name:
+        return False
+    ours = name.startswith(("torch.nn.", "nn."))
+    return not ours or last in LAYERS or last in CONTAINERS
+
+
+def _layer(r: Rehearsal, name: str, last: str, args: Args, kwargs: Kwargs) -> Value:
+    weighs = _has_weights(name, last, kwargs)
+    node = Node(r.hint or last, coupled=last in COUPLED, solid=weighs and last in LAYERS)
+    node.trainable = weighs
     made = Module(node, ready=True)
     if last not in CONTAINERS:
         for index, part in enumerate(modules_in([*args, *kwargs.values()])):
@@ -116,11 +130,10 @@ def unknown(r: Rehearsal, name: str, last: str, args: Args, kwargs: Kwargs) -> V
     if last in CUT_FUNCTIONS:
         return Opaque(name, data=True, length=_first_size(args))
     plain = name.startswith(PLAIN)
-    if not plain:
-        strangers.meet(r, name, values)
+    given = None if plain else strangers.meet(r, name, values)
     result = mix(r, r.hint or f"{name}()", values if plain else without_params(values))
     result.hints = modules_in(values)
-    result.given = strangers.optimizer_in(values)
+    result.given = given
     result.data = plain
     if name.startswith("torch.distributions.") and last[:1].isupper():
         result.role = DISTRIBUTION

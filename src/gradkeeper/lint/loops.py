@@ -3,6 +3,7 @@
 import ast
 import re
 
+from gradkeeper.lint import parameter_loops
 from gradkeeper.lint.rehearsal import Loop, Rehearsal
 from gradkeeper.lint.tensors import opaque_parts
 from gradkeeper.lint.values import (
@@ -34,63 +35,12 @@ def for_loop(r: Rehearsal, node: ast.For | ast.AsyncFor) -> Signal:
     from gradkeeper.lint import expressions
 
     iterable = expressions.evaluate(r, node.iter)
-    if _parameters(iterable) is not None:
-        return _over_parameters(r, node, iterable)
-    if isinstance(iterable, Opaque) and iterable.role == "parts":
-        return _over_parts(r, node, [iterable.inner])
-    if isinstance(iterable, (list, tuple)) and _are_leaves(iterable):
-        return _over_parts(r, node, iterable)
+    over_parameters, signal = parameter_loops.run(r, node, iterable)
+    if over_parameters:
+        return signal
     if r.frame.survey is None or node not in r.frame.survey.rounds:
         return _quiet(r, node, iterable)
     return _loud(r, node, iterable)
-
-
-def _parameters(iterable: Value) -> Params | None:
-    if isinstance(iterable, Params):
-        return iterable
-    if isinstance(iterable, Wrapped) and iterable.of:
-        return _parameters(iterable.of[0])
-    return None
-
-
-def _over_parameters(r: Rehearsal, node: ast.For | ast.AsyncFor, iterable: Value) -> Signal:
-    """One round stands for all parameters of the set."""
-    from gradkeeper.lint import statements
-
-    params = _parameters(iterable)
-    assert params is not None
-    if params.oneshot and params.used:
-        r.post(ev.Exhaust(site=r.site(node.iter), use="this loop"))
-        return None
-    params.used = True
-    r.in_params += 1
-    partial = r.partial
-    statements.assign(r, node.target, element_of(r, iterable), node)
-    signal = statements.block(r, node.body)
-    r.in_params -= 1
-    r.partial = partial
-    return signal if isinstance(signal, Return) else None
-
-
-def _are_leaves(values: list[Value] | tuple[Value, ...]) -> bool:
-    """Tensors that collect gradients of their own: each is a parameter, however many there are."""
-    return bool(values) and all(isinstance(one, Opaque) and one.leaf for one in values)
-
-
-def _over_parts(
-    r: Rehearsal, node: ast.For | ast.AsyncFor, values: list[Value] | tuple[Value, ...]
-) -> Signal:
-    from gradkeeper.lint import statements
-
-    r.in_params += 1
-    signal: Signal = None
-    for one in values:
-        statements.assign(r, node.target, one, node)
-        signal = statements.block(r, node.body)
-        if signal is BREAK or isinstance(signal, Return):
-            break
-    r.in_params -= 1
-    return signal if isinstance(signal, Return) else None
 
 
 def element_of(r: Rehearsal, iterable: Value, index: Value = None) -> Value:
@@ -156,7 +106,7 @@ def elements(r: Rehearsal, iterable: Value, node: ast.AST) -> tuple[list[Value],
             return [], True
         iterable.used = True
         return [element_of(r, iterable)], True
-    if isinstance(iterable, Wrapped) and _parameters(iterable) is not None:
+    if isinstance(iterable, Wrapped) and parameter_loops.parameters(iterable) is not None:
         return [element_of(r, iterable)], True
     count = count_of(iterable)
     if isinstance(iterable, (list, tuple, range, Wrapped)) and count is not None:

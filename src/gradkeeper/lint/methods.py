@@ -4,7 +4,15 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from gradkeeper.lint import attributes, contexts, events_of, frameworks, objects, scalers
+from gradkeeper.lint import (
+    attributes,
+    contexts,
+    events_of,
+    frameworks,
+    objects,
+    scalers,
+    strangers,
+)
 from gradkeeper.lint.opaque_methods import call_opaque_method
 from gradkeeper.lint.rehearsal import Rehearsal
 from gradkeeper.lint.tensors import PARTS, mix, modules_in, opaque_parts, parts
@@ -33,7 +41,7 @@ from gradkeeper.model import events as ev
 
 Args = list[Value]
 Kwargs = dict[str, Value]
-READS = words("clone copy detach pow square flatten view numpy mul cpu")
+READS = words("clone copy detach pow square flatten view reshape ravel numpy mul cpu")
 ADDS = words("add_ sub_ copy_ addcmul_ addcdiv_")
 """What makes a gradient of zeros into something."""
 
@@ -156,6 +164,9 @@ def _of_optimizer(
         return Params(tuple(value.nodes), f"{value.name}.parameters()", whose=value)
     if name == "no_sync":
         return Context("no_sync")
+    if not strangers.HARMLESS.search(name):
+        # `optimizer.update_hessian()`: made for its gradients, and not a step.
+        r.post(ev.Read(site=r.site(node), accounts=r.own_accounts(value)))
     return Opaque(f"{value.name}.{name}()", data=True)
 
 

@@ -1,6 +1,7 @@
 """Classes of the program and what they make: plain objects and modules."""
 
 import ast
+from functools import lru_cache
 
 from gradkeeper.lint import attributes, functions
 from gradkeeper.lint.nodes import Node
@@ -18,7 +19,7 @@ from gradkeeper.lint.values import (
     Value,
     base,
 )
-from gradkeeper.lint.vocabulary import COUPLED, LAYERS, PRETRAINED
+from gradkeeper.lint.vocabulary import COUPLED, LAYERS, OPTIMIZERS, PRETRAINED
 from gradkeeper.lint.words import words
 from gradkeeper.model import events as ev
 
@@ -70,6 +71,8 @@ def instantiate(
         made = Module(node_, cls, (args, kwargs))
         if r.frame.survey is not None:
             _set_apart_unused(r, made)
+        if _mentions(cls, OPTIMIZERS):
+            prepare(r, made)  # it owns itself from the start
         return made
     plain = Instance(cls)
     _construct(r, cls, plain, args, kwargs, node)
@@ -151,7 +154,13 @@ def has_parameters(cls: Class) -> bool:
 
 
 def _mentions(cls: Class, names: frozenset[str]) -> bool:
-    return any(isinstance(one, ast.Attribute) and one.attr in names for one in ast.walk(cls.node))
+    return not _attributes(cls.node).isdisjoint(names)
+
+
+@lru_cache(maxsize=64)
+def _attributes(node: ast.ClassDef) -> frozenset[str]:
+    """Looked up for every object that is made, on every path: walked once."""
+    return frozenset(one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute))
 
 
 def prepare(r: Rehearsal, module: Module) -> None:
@@ -229,7 +238,15 @@ def as_module(r: Rehearsal, value: Opaque) -> Node:
                 value.node.parent = value.hints[0]
             else:
                 value.node = value.hints[0]  # a wrapper around it
+        _take_in_parts(r, value, value.node)
     return value.node
+
+
+def _take_in_parts(r: Rehearsal, value: Opaque, node: Node) -> None:
+    """`net.head.parameters()` was asked for before anybody knew that `net` is a module."""
+    for name, part in (value.attrs or {}).items():
+        if isinstance(part, Opaque) and part.node is not None:
+            r.registry.attach(part.node, node, name)
 
 
 __all__ = ["Optim", "as_module", "forward", "instantiate", "prepare", "through"]

@@ -90,8 +90,7 @@ def _disabled_scaler(r: Rehearsal, name: str, args: Args, node: ast.Call) -> Val
 
 def _computed(r: Rehearsal, value: Opaque, name: str, args: Args, kwargs: Kwargs) -> Opaque:
     values = [value, *args, *kwargs.values()]
-    if not value.data:
-        strangers.meet(r, name, values[1:])
+    given = None if value.data else strangers.meet(r, name, values[1:])
     constant = all(isinstance(one, (str, int, float, bool)) for one in (*args, *kwargs.values()))
     inner = ", ".join(map(repr, args)) if constant else ""
     result = mix(r, f"{value.name}.{name}({inner})"[:60], values)
@@ -108,7 +107,7 @@ def _computed(r: Rehearsal, value: Opaque, name: str, args: Args, kwargs: Kwargs
         result.reduction = value.reduction if name in ("to", "float", "squeeze", "cuda") else None
         return result
     result.hints = modules_in([*args, *kwargs.values()]) or value.hints
-    result.given = strangers.optimizer_in(values)
+    result.given = given
     if value.node is not None and r.grad:
         if value.node.parts or not value.node.live():
             result.maybe = True

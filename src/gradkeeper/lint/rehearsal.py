@@ -59,6 +59,8 @@ class Rehearsal:
     owned: dict[str, str] = field(default_factory=dict)
     """Accounts that some optimizer has adopted."""
     credited: dict[str, None] = field(default_factory=dict)
+    inputs: set[str] = field(default_factory=set)
+    """Accounts of tensors that a module was given, and that collect gradients."""
     world: Node | None = None
     loops: list[Loop] = field(default_factory=list)
     visited: set[ast.AST] = field(default_factory=set)
@@ -82,6 +84,8 @@ class Rehearsal:
     in_params: int = 0
     asked_for_gradients: bool = False
     """By torch.autograd.grad, which fills no .grad."""
+    merged: dict[tuple[int, ...], tuple[Value, list[Value]]] = field(default_factory=dict)
+    """What stands for any element of a list, by its elements, which are kept with it."""
     changes: int = 0
     """Attributes and items set so far."""
     idle: int = 0

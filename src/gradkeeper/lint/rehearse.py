@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from gradkeeper.lint import functions, objects, statements
 from gradkeeper.lint.attributes import bind
@@ -14,6 +15,7 @@ from gradkeeper.lint.strays import adopt_early, settle
 from gradkeeper.lint.survey import Survey
 from gradkeeper.lint.syntax import FUNCTIONS
 from gradkeeper.lint.values import Class, Frame, Function, Instance, Module, Opaque, Value
+from gradkeeper.lint.vocabulary import OPTIMIZERS
 from gradkeeper.model import events as ev
 from gradkeeper.model.site import Site
 
@@ -214,6 +216,7 @@ def _call_method(r: Rehearsal, cls: Class, root: ast.FunctionDef | ast.AsyncFunc
         objects._construct(r, cls, me, [], {}, root)
         r.hint = hint
         _fill_in(me, program_methods(r))
+        _fill_in_results(me, root)
     found = cls.members.get(root.name)
     if not isinstance(found, Function):
         return
@@ -233,6 +236,27 @@ def _fill_in(me: Instance, methods: dict[str, set[str]]) -> None:
     for name, value in me.attrs.items():
         if value is None and methods.get(name):
             me.attrs[name] = Opaque(f"self.{name}")
+
+
+def _fill_in_results(me: Instance, root: ast.AST) -> None:
+    """`self.log_prob = None` in __init__, set by another method: a tensor by the time of use."""
+    empty = {name for name, value in me.attrs.items() if value is None}
+    if not empty:
+        return
+    for method in me.cls.node.body:
+        if isinstance(method, FUNCTIONS) and method is not root and method.name != "__init__":
+            for name in empty & _stored(method):
+                me.attrs[name] = Opaque(f"self.{name}", maybe=True)
+
+
+@lru_cache(maxsize=256)
+def _stored(method: ast.AST) -> frozenset[str]:
+    """The attributes that a method sets; asked again on every path."""
+    return frozenset(
+        one.attr
+        for one in ast.walk(method)
+        if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)
+    )
 
 
 def _call(r: Rehearsal, function: Function, root: ast.AST) -> None:
@@ -264,7 +288,8 @@ def _is_whole_step(root: ast.AST, survey: Survey) -> bool:
         isinstance(one, (ast.For, ast.While)) and one in survey.loud for one in ast.walk(root)
     )
     whole = "zero_grad" in called and "step" in called and bool(called & BACKWARDS)
-    return whole and not loops
+    # One that builds its optimizer is a try-out, for all that can be seen.
+    return whole and not loops and not called & OPTIMIZERS
 
 
 def _drive(r: Rehearsal, method: Function, root: ast.AST) -> None:

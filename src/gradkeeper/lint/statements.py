@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from gradkeeper.lint import attributes, contexts, definitions, expressions, loops
+from gradkeeper.lint.nodes import Node
 from gradkeeper.lint.rehearsal import Rehearsal
 from gradkeeper.lint.strangers import WHICH_OPTIMIZER
 from gradkeeper.lint.syntax import called_name
@@ -52,6 +53,8 @@ def block(r: Rehearsal, body: Iterable[ast.stmt]) -> Signal:
 
 
 def assign(r: Rehearsal, target: ast.AST, value: Value, node: ast.AST) -> None:
+    if type(value) is Module and r.frame.survey is not None and r.frame.survey.copies:
+        _mark_copy(target, value, r.frame.survey.copies)
     if isinstance(target, ast.Name):
         _bind(r, target.id, value)
     elif isinstance(target, (ast.Tuple, ast.List)):
@@ -62,6 +65,13 @@ def assign(r: Rehearsal, target: ast.AST, value: Value, node: ast.AST) -> None:
         _put_item(r, target, value)
     elif isinstance(target, ast.Starred):
         assign(r, target.value, value, node)
+
+
+def _mark_copy(target: ast.AST, module: Module, copies: set[str]) -> None:
+    """A network that takes over another one's weights needs no optimizer."""
+    name = getattr(target, "attr", None) or getattr(target, "id", None)
+    if name in copies and module.node.holds is None:
+        module.node.trainable = False
 
 
 def _bind(r: Rehearsal, name: str, value: Value) -> None:
@@ -92,16 +102,17 @@ def _unpack(r: Rehearsal, targets: list[ast.expr], value: Value, node: ast.AST) 
         else:
             part = attributes.item(r, value, index, node)
             if isinstance(part, Opaque) and isinstance(target, (ast.Name, ast.Attribute)):
-                part = _named(part, expressions.text(r, target))
+                hints = value.hints if isinstance(value, Opaque) else ()
+                part = _named(part, expressions.text(r, target), hints)
             assign(r, target, part, node)
 
 
-def _named(part: Opaque, name: str) -> Opaque:
+def _named(part: Opaque, name: str, hints: tuple[Node, ...] = ()) -> Opaque:
     """What a call gave is known by the name it is given; an optimizer is no tensor."""
     if part.node or part.role or part.leaf or part.data:
         return part
     if OPTIMIZER_NAME.search(base(name)) and not SCHEDULER_NAME.search(base(name)):
-        return Opaque(name, hints=part.hints, given=part.given)
+        return Opaque(name, hints=part.hints or hints, given=part.given)
     if not (part.flow or part.maybe):
         part.name = name
     return part

@@ -19,17 +19,19 @@ ACTS = re.compile(r"backward|zero_?grad|clear_?grad|reset_?grad|zero_out|optimi[
 WHICH_OPTIMIZER = "optimizers are kept under keys that are not known"
 
 
-def meet(r: Rehearsal, name: str, values: Iterable[Value]) -> None:
-    """A call of unknown code by this name, with these arguments."""
+def meet(r: Rehearsal, name: str, values: Iterable[Value]) -> Optim | None:
+    """A call of unknown code by this name, with these arguments: the optimizer among them."""
     last = name.rpartition(".")[2]
+    given = _optimizer_in(values)
     if _acts(last):
         r.doubt("gradients are handled in code that is not seen")
-    elif optimizer_in(values) is None:
-        return
+    elif given is None:
+        return None
     elif not r.loops:
         r.steps_elsewhere = True
     elif not HARMLESS.search(last):
         r.doubt("an optimizer is handed to code that is not seen")
+    return given
 
 
 @lru_cache(maxsize=4096)
@@ -37,7 +39,7 @@ def _acts(name: str) -> bool:
     return ACTS.search(name) is not None
 
 
-def optimizer_in(values: Iterable[Value]) -> Optim | None:
+def _optimizer_in(values: Iterable[Value]) -> Optim | None:
     for value in values:
         if isinstance(value, Optim):
             return value

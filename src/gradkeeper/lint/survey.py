@@ -7,8 +7,11 @@ file. Only for loud code are unknown branches followed both ways.
 import ast
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
+from gradkeeper.lint.copies import note_blend, note_copy
 from gradkeeper.lint.gates import BRANCHES, HOLDERS, find_gates
 from gradkeeper.lint.loop_kinds import describe_loops
 from gradkeeper.lint.syntax import FUNCTIONS, LOOPS, called_name, children, names_parameters
@@ -72,6 +75,12 @@ class Survey:
     """Loops seen so far, and whether they run over parameters or optimizers."""
     one_shot: set[str] = field(default_factory=set)
     """Variables that hold an iterator over parameters."""
+    copies: set[str] = field(default_factory=set)
+    """Networks that take over another one's weights: `old.load_state_dict(new.state_dict())`."""
+    bounds: set[ast.AST] = field(default_factory=set)
+    """Comparisons that say how long a `while` goes on."""
+    growing: set[str] = field(default_factory=set)
+    """Variables and attributes that something is added to."""
     named_steps: set[str] = field(default_factory=set)
     """Called names that speak of a step: `trainer.update_step()`."""
 
@@ -140,6 +149,8 @@ def _walk(tree: ast.Module, found: Survey) -> tuple[list[ast.AST], dict[ast.AST,
             _note_call(node, function, found)  # type: ignore[arg-type]
         elif kind is ast.Attribute:
             _note_attribute(node, function, found)  # type: ignore[arg-type]
+        elif kind in NOTED:
+            NOTED[kind](node, found)
         elif kind is ast.GeneratorExp:
             _note_generator(node, parents, found)  # type: ignore[arg-type]
         elif kind in (ast.Yield, ast.YieldFrom) and function is not None:
@@ -149,6 +160,22 @@ def _walk(tree: ast.Module, found: Survey) -> tuple[list[ast.AST], dict[ast.AST,
                 parents[child] = node
                 stack.append((child, function, home))
     return order, parents
+
+
+def _note_growth(node: ast.AugAssign, found: Survey) -> None:
+    if isinstance(node.op, ast.Add):
+        found.growing.add(str(getattr(node.target, "attr", getattr(node.target, "id", ""))))
+
+
+def _note_bounds(node: ast.While, found: Survey) -> None:
+    found.bounds.update(one for one in ast.walk(node.test) if isinstance(one, ast.Compare))
+
+
+NOTED: dict[type[ast.AST], Callable[[Any, Survey], None]] = {
+    ast.AugAssign: _note_growth,
+    ast.While: _note_bounds,
+    ast.For: note_blend,
+}
 
 
 def _note_generator(node: ast.GeneratorExp, parents: dict[ast.AST, ast.AST], found: Survey) -> None:
@@ -174,10 +201,11 @@ def _note_call(call: ast.Call, function: ast.AST | None, found: Survey) -> None:
             receiver = receiver.func
         if isinstance(receiver, ast.Subscript):
             receiver = receiver.value
-        if isinstance(receiver, ast.Name):
-            found.methods[receiver.id].add(name)
-        elif isinstance(receiver, ast.Attribute):
-            found.methods[receiver.attr].add(name)
+        if isinstance(receiver, (ast.Name, ast.Attribute)):
+            last = receiver.id if isinstance(receiver, ast.Name) else receiver.attr
+            found.methods[last].add(name)
+            if name == "load_state_dict":
+                note_copy(call, last, found)
     elif isinstance(func, ast.Name):
         name = func.id
     else:

@@ -71,6 +71,8 @@ LAYERS = words(
     BatchNorm1d BatchNorm2d
     BatchNorm3d LayerNorm GroupNorm InstanceNorm2d Transformer TransformerEncoder TransformerDecoder
     TransformerEncoderLayer TransformerDecoderLayer MultiheadAttention Parameter PReLU RMSNorm
+    SyncBatchNorm InstanceNorm1d InstanceNorm3d LazyConv1d LazyConv3d LazyBatchNorm1d
+    LazyBatchNorm2d AdaptiveLogSoftmaxWithLoss
     ParameterList ParameterDict"""
 )
 COUPLED = frozenset({"BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"})
@@ -88,10 +90,18 @@ CREDITS = re.compile(
 SPENDS = re.compile(rb"\.step\(|zero_grad|\.grad\b|[sS]caler\(|_step\(")
 
 
+OTHERS = re.compile(
+    rb"^\s*(?:import|from) (?:mxnet|paddle|chainer|mindspore|jittor|tinygrad)\b", re.M
+)
+"""Libraries with a backward of their own, whose gradients need not add up."""
+
+
 def may_train(raw: bytes) -> bool:
     """A byte scan: without a backward and something that spends, there is nothing to rehearse."""
     if not any(word in raw for word in CREDIT_WORDS):
         return False  # ten times as fast as the pattern, and true of nearly all files
+    if b"import torch" not in raw and b"from torch" not in raw and OTHERS.search(raw):
+        return False
     return CREDITS.search(raw) is not None and SPENDS.search(raw) is not None
 
 

@@ -1,0 +1,289 @@
+"""Who owns what, and where gradients come from when it takes a second look to tell."""
+
+from tests.lint.linting import loop, told
+
+
+def test_a_choice_of_two_optimizers_builds_one_of_them() -> None:
+    head = """\
+import torch
+from torch import nn
+
+model = nn.Linear(4, 1)
+params = model.parameters()
+optimizer = torch.optim.AdamW(params) if decay else torch.optim.Adam(params)
+"""
+    body = "optimizer.zero_grad()\nmodel(x).mean().backward()\n{clip}optimizer.step()"
+    clip = "nn.utils.clip_grad_norm_(params, 1.0)\n"
+
+    assert told(loop(body.format(clip=""), head=head)) == []
+    assert told(loop(body.format(clip=clip), head=head)) == ["GK306"]
+
+
+def test_gradients_that_are_put_into_a_shared_model_are_spent_there() -> None:
+    code = """
+    import torch
+    from torch import nn
+
+    mine, shared = nn.Linear(4, 1), nn.Linear(4, 1)
+    optimizer = torch.optim.Adam(shared.parameters())
+    for x in loader:
+        optimizer.zero_grad()
+        mine.zero_grad()
+        mine(x).mean().backward()
+        for theirs, own in zip(shared.parameters(), mine.parameters()):
+            {put}
+        optimizer.step()
+        mine.load_state_dict(shared.state_dict())
+    """
+
+    assert told(code.format(put="theirs._grad = own.grad")) == []
+    assert told(code.format(put="theirs.grad = own.grad")) == []
+    assert told(code.format(put="pass")) == ["GK103"]
+
+
+def test_a_model_that_was_loaded_lets_gradients_through() -> None:
+    code = """
+    import torch
+
+    judge = torch.jit.load("judge.pt").eval()
+    picture = torch.zeros(1, 3, 8, 8, requires_grad=True)
+    frame = torch.zeros(1, 3, 8, 8, requires_grad=True)
+    optimizer = torch.optim.Adam([picture])
+    for step in range(10):
+        optimizer.zero_grad()
+        loss = judge({seen}).sum() + frame.mean()
+        loss.backward()
+        optimizer.step()
+    """
+
+    assert told(code.format(seen="picture")) == []
+    assert told(code.format(seen="frame")) == ["GK103"]
+
+
+def test_what_has_no_weights_needs_no_owner() -> None:
+    head = """\
+import torch
+from torch import nn
+from robots.models.linear import Baseline
+
+model = nn.Linear(4, 4)
+last = {last}
+optimizer = torch.optim.Adam(model.parameters())
+"""
+    body = "optimizer.zero_grad()\nlast(model(x)).mean().backward()\noptimizer.step()"
+    bare = (
+        "nn.Sigmoid()",
+        "nn.InstanceNorm2d(4)",
+        "nn.LayerNorm(4, elementwise_affine=False)",
+        "Baseline(4)",
+    )
+
+    assert told(loop(body, head=head.format(last="nn.LayerNorm(4)"))) == ["GK105"]
+    for last in bare:
+        assert told(loop(body, head=head.format(last=last))) == []
+
+
+def test_a_network_with_an_optimizer_of_its_own_has_an_owner() -> None:
+    code = """
+    import torch
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 2)
+            {own}
+
+        def forward(self, x):
+            return self.layer(x)
+
+    now, later = Net(), Net()
+    optimizer = torch.optim.Adam(now.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        (now(x) - later(y)).square().mean().backward()
+        optimizer.step()
+    """
+
+    assert told(code.format(own="pass")) == ["GK105"]
+    assert told(code.format(own="self.opt = torch.optim.Adam(self.parameters())")) == []
+
+
+def test_what_another_method_sets_may_come_from_any_network() -> None:
+    code = """
+    import torch
+    from torch import nn
+
+    class Agent:
+        def __init__(self):
+            self.actor, self.critic = nn.Linear(4, 2), nn.Linear(4, 1)
+            self.log_prob = None
+            self.actor_opt = torch.optim.Adam(self.actor.parameters())
+            self.critic_opt = torch.optim.Adam(self.critic.parameters())
+
+        def choose(self, state):
+            policy = torch.distributions.Categorical(logits=self.actor(state))
+            action = policy.sample()
+            {keep} = policy.log_prob(action)
+            return action.item()
+
+        def learn(self, state, reward):
+            self.actor_opt.zero_grad()
+            self.critic_opt.zero_grad()
+            delta = reward - self.critic(state)
+            (-self.log_prob * delta + delta**2).backward()
+            self.actor_opt.step()
+            self.critic_opt.step()
+    """
+
+    assert told(code.format(keep="self.log_prob")) == []
+    assert told(code.format(keep="log_prob")) != []
+
+
+def test_sets_of_parameters_in_a_list_are_gone_through_one_by_one() -> None:
+    head = """\
+import torch
+from torch import nn
+
+body, head = nn.Linear(4, 4), nn.Linear(4, 1)
+both = list(body.parameters()) + list(head.parameters())
+optimizer = torch.optim.Adam(both)
+"""
+    step = """
+    optimizer.zero_grad()
+    for task in range(4):
+        batch = tasks.sample()
+        nn.functional.mse_loss(head(body(batch.x)), batch.y).backward()
+    for p in both:
+        {scale}
+    optimizer.step()
+    """
+
+    assert told(loop(step.format(scale="p.grad.data.mul_(1.0 / 4)"), head=head)) == []
+    assert told(loop(step.format(scale="pass"), head=head)) == ["GK201"]
+
+
+def test_a_network_that_takes_over_anothers_weights_needs_no_owner() -> None:
+    code = """
+    import torch
+    from torch import nn
+
+    class Agent:
+        def __init__(self):
+            self.actor = nn.Linear(4, 2).to("cpu")
+            self.actor_old = nn.Linear(4, 2).to("cpu")
+            self.optimizer = torch.optim.Adam(self.actor.parameters())
+
+        def sync(self):
+            {sync}
+
+    agent = Agent()
+    for x in loader:
+        agent.optimizer.zero_grad()
+        (agent.actor(x) / agent.actor_old(x)).mean().backward()
+        agent.optimizer.step()
+        agent.sync()
+    """
+
+    load = "self.actor_old.load_state_dict(self.actor.state_dict())"
+    blend = "for p, old in zip(self.actor.parameters(), self.actor_old.parameters()): {0}"
+
+    assert told(code.format(sync=load)) == []
+    assert told(code.format(sync=blend.format("old.data.copy_(p)"))) == []
+    assert told(code.format(sync=blend.format("old.data = 0.9 * old.data + 0.1 * p.data"))) == []
+    assert told(code.format(sync=blend.format("print(old.data)"))) == ["GK105"]
+
+
+def test_an_input_that_collects_gradients_belongs_to_no_unknown_optimizer() -> None:
+    code = """
+    import torch
+
+    def train(model, build, features):
+        x = torch.tensor(features, requires_grad=True)
+        scheduler, optimizer = build({given})
+        for epoch in range(9):
+            {zero}
+            model(x).mean().backward()
+            optimizer.step()
+    """
+
+    for given in ("model.parameters()", "config"):
+        assert told(code.format(given=given, zero="model.zero_grad()")) == []
+        assert told(code.format(given=given, zero="pass")) == ["GK101"]
+
+
+def test_one_of_several_networks_has_the_optimizer_of_the_same_number() -> None:
+    code = """
+    import torch
+    from judges import Small, Large
+
+    nets = [Small(), Large()]
+    optims = []
+    for i in range(count):
+        optims.append(torch.optim.Adam(nets[i].parameters()))
+
+    def train(i, x):
+        net, optim = nets[i], optims[i]
+        {zero}
+        net(x).mean().backward()
+        optim.step()
+
+    for x in loader:
+        for i in range(count):
+            train(i, x)
+    """
+
+    assert told(code.format(zero="net.zero_grad()")) == []
+    assert told(code.format(zero="pass")) == ["GK101"]
+
+
+def test_part_of_a_network_may_be_known_before_the_whole() -> None:
+    code = """
+    import torch
+    from torchvision import models
+
+    net = models.vgg16()
+    for p in net.features.parameters():
+        p.requires_grad = False
+    optimizer = torch.optim.SGD(net.{part}.parameters(), lr=0.1)
+    for x in loader:
+        optimizer.zero_grad()
+        net(x).mean().backward()
+        optimizer.step()
+    net.eval()
+    """
+
+    assert told(code.format(part="classifier")) == []
+    assert told(code.format(part="features")) == ["GK103"]
+
+
+def test_a_distributed_optimizer_steps_the_one_it_wraps() -> None:
+    head = """\
+import torch
+import horovod.torch as hvd
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.Adam(model.parameters())
+optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+"""
+    body = "{zero}\nmodel(x).mean().backward()\noptimizer.step()"
+
+    assert told(loop(body.format(zero="optimizer.zero_grad()"), head=head)) == []
+    assert told(loop(body.format(zero="pass"), head=head)) == ["GK101"]
+
+
+def test_a_function_that_tries_one_step_is_not_called_for_each_batch() -> None:
+    code = """
+    import torch
+
+    def try_out(net, x):
+        optimizer = torch.optim.Adam(net.parameters())
+        optimizer.zero_grad()
+        net(x).mean().backward()
+        optimizer.step()
+    {train}
+    """
+    train = "\n    for x in loader:\n        try_out(net, x)\n"
+
+    assert told(code.format(train="")) == []
+    assert told(code.format(train=train)) == ["GK604"]
