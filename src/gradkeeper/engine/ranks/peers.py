@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from gradkeeper.engine.ranks.roll import Roll
+from gradkeeper.engine.ranks.roll import Roll, group_of_its_own
 
 
 class RankPeers:
@@ -17,7 +17,7 @@ class RankPeers:
         self.rank = roll.rank
         self.size = roll.size
         self._roll = roll
-        self._group: Any = dist.new_group(backend="gloo", timeout=roll.news.timeout)
+        self._group = group_of_its_own(roll.news.timeout)
         self._last: Any = None
         """The last call's tensors: not let go of by gloo's thread, as those of the roll."""
 
@@ -31,11 +31,11 @@ class RankPeers:
     def _gathered(self, mine: torch.Tensor) -> list[torch.Tensor]:
         sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
         size = torch.tensor([len(mine)])
-        dist.all_gather(sizes, size, group=self._group)
+        dist.all_gather(sizes, size, group=self._group())
         counts = [int(one) for one in sizes]
         padded = torch.zeros(max(counts), dtype=torch.uint8)
         padded[: len(mine)] = mine
         heard = [torch.empty_like(padded) for _ in counts]
         self._last = (sizes, size, padded, heard)
-        dist.all_gather(heard, padded, group=self._group)
+        dist.all_gather(heard, padded, group=self._group())
         return [one[:count] for one, count in zip(heard, counts, strict=True)]

@@ -4,7 +4,9 @@ One small all-gather between the hosts, in a process group of its own: so it nev
 collective of the model's, whatever a rank does wrong, and no device is waited for.
 """
 
+import weakref
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -18,6 +20,20 @@ from gradkeeper.engine.ranks.words import Place, Word
 
 def _nothing() -> None:
     return
+
+
+def group_of_its_own(timeout: timedelta) -> Callable[[], Any]:
+    """torch.distributed holds it, and lets it go in destroy_process_group(): its threads must not
+    live on into the end of the interpreter."""
+    made: Any = weakref.ref(dist.new_group(backend="gloo", timeout=timeout))
+
+    def group() -> Any:
+        found = made()
+        if found is None:
+            raise RuntimeError("destroy_process_group() was called while the engine was in use")
+        return found
+
+    return group
 
 
 class Roll:
@@ -38,7 +54,7 @@ class Roll:
         self._journal = journal
         self._window = 0
         self._broken: str | None = None
-        self._group: Any = dist.new_group(backend="gloo", timeout=news.timeout)
+        self._group = group_of_its_own(news.timeout)
         # Kept, not made for each call: gloo's thread may let go of a tensor after this one, and at
         # the end of a process it would wait for an interpreter that is gone, and abort.
         self._said = torch.zeros(len(Word._fields), dtype=torch.float64)
@@ -75,7 +91,7 @@ class Roll:
     def _gather(self, word: Word) -> list[Word]:
         self._said.copy_(torch.tensor(word, dtype=torch.float64))
         try:
-            dist.all_gather(self._of_each, self._said, group=self._group)
+            dist.all_gather(self._of_each, self._said, group=self._group())
         except RuntimeError as error:
             raise self.lost(error) from error
         self.news.take_back(self._window)
