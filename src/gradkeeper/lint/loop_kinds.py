@@ -2,9 +2,17 @@
 
 import ast
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from gradkeeper.lint.syntax import FUNCTIONS, LOOPS, called_name, children, names_parameters
+from gradkeeper.lint.syntax import (
+    FUNCTIONS,
+    LOOPS,
+    called_name,
+    children,
+    function_of,
+    names_parameters,
+)
 from gradkeeper.lint.vocabulary import SCALER_NAME
 
 if TYPE_CHECKING:
@@ -15,20 +23,17 @@ MOVING = {"backward", "manual_backward", "step", "zero_grad", "optimizer_step"}
 RANDOM = frozenset({"randn", "rand", "randint", "randperm", "normal", "uniform", "choice"})
 
 
-def _function_of(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> str:
-    above: ast.AST | None = node
-    while above is not None:
-        if isinstance(above, FUNCTIONS):
-            return above.name
-        above = parents.get(above)
-    return ""
+def _names(loops: Iterable[ast.AST], parents: dict[ast.AST, ast.AST]) -> set[str]:
+    """Of the functions that hold them."""
+    functions = (function_of(loop, parents) for loop in loops)
+    return {one.name for one in functions if one is not None}
 
 
 def describe_loops(found: "Survey", parents: dict[ast.AST, ast.AST]) -> None:
     steps = found.reaching({"step", "optimizer_step"})
     loops = [node for node in found.loud if isinstance(node, LOOPS)]
     rounds = [loop for loop in loops if not _over_owned(loop, found)]
-    looping = found.reaching({_function_of(loop, parents) for loop in rounds} - {""})
+    looping = found.reaching(_names(rounds, parents))
     moving = found.reaching(MOVING)
     random = found.reaching(set(RANDOM)) - moving
     for loop in loops:

@@ -116,7 +116,7 @@ def survey(tree: ast.Module, imported: frozenset[str] = frozenset()) -> Survey:
     loud_names = found.reaching(set(LOUD_METHODS) | set(LOUD_NAMES) | set(imported))
     found.backs = found.reaching({"backward", "manual_backward"})
     _mark(order, parents, found, loud_names)
-    find_gates(order, found)
+    find_gates(order, parents, found)
     describe_loops(found, parents)
     found.inert = inert(tree, found)
     return found

@@ -45,3 +45,13 @@ def names_parameters(iterable: ast.expr) -> bool:
         if name in PARAMETERS:
             return True
     return False
+
+
+def function_of(
+    node: ast.AST, parents: dict[ast.AST, ast.AST]
+) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """The innermost one around it, or itself."""
+    above: ast.AST | None = node
+    while above is not None and not isinstance(above, FUNCTIONS):
+        above = parents.get(above)
+    return above
