@@ -1,13 +1,12 @@
-"""Reading and setting attributes and items of a rehearsed value."""
+"""Reading and setting attributes of a rehearsed value."""
 
 import ast
 
 from gradkeeper.lint import groups, objects
 from gradkeeper.lint.nodes import Node
 from gradkeeper.lint.rehearsal import Rehearsal
-from gradkeeper.lint.strangers import WHICH_OPTIMIZER
-from gradkeeper.lint.tensors import opaque_parts
 from gradkeeper.lint.values import (
+    LONGEST_NAME,
     Accelerator,
     Class,
     Context,
@@ -26,7 +25,6 @@ from gradkeeper.lint.values import (
 )
 from gradkeeper.model import events as ev
 
-LONGEST_NAME = 60
 ASSUMED_GATE = 2
 GRADS = ("grad", "_grad")
 """The second is how gradients are put into parameters that another process shares."""
@@ -38,7 +36,7 @@ def get(r: Rehearsal, value: Value, attr: str, node: ast.AST) -> Value:
     if isinstance(value, Opaque):
         return _of_opaque(r, value, attr)
     if isinstance(value, Module):
-        return _of_module(r, value, attr, node)
+        return of_module(r, value, attr, node)
     if isinstance(value, Instance):
         return _of_instance(r, value, attr)
     if isinstance(value, Class):
@@ -74,11 +72,11 @@ def _of_opaque(r: Rehearsal, value: Opaque, attr: str) -> Value:
     if attr == "module" and value.node is not None:
         return value
     if value.flow or value.maybe:
-        return _part(value, f".{attr}")
-    return _remembered(r, value, attr, f"{value.name}.{attr}")
+        return part(value, f".{attr}")
+    return remembered(r, value, attr, f"{value.name}.{attr}")
 
 
-def _part(value: Opaque, suffix: str) -> Opaque:
+def part(value: Opaque, suffix: str) -> Opaque:
     """An attribute or item of something computed: it comes from where the whole comes from."""
     return Opaque(
         f"{value.name}{suffix}"[:LONGEST_NAME],
@@ -92,7 +90,7 @@ def _part(value: Opaque, suffix: str) -> Opaque:
     )
 
 
-def _remembered(r: Rehearsal, value: Opaque, key: str, name: str) -> Value:
+def remembered(r: Rehearsal, value: Opaque, key: str, name: str) -> Value:
     """The same unknown each time it is asked for; a window's size becomes a number."""
     if value.attrs is None:
         value.attrs = {}
@@ -110,7 +108,7 @@ def _remembered(r: Rehearsal, value: Opaque, key: str, name: str) -> Value:
     return found
 
 
-def _of_module(r: Rehearsal, value: Module, attr: str, node: ast.AST) -> Value:
+def of_module(r: Rehearsal, value: Module, attr: str, node: ast.AST) -> Value:
     if attr in value.attrs:
         return value.attrs[attr]
     if attr == "training":
@@ -246,70 +244,6 @@ def param_accounts(r: Rehearsal, param: Param) -> tuple[str, ...]:
     if r.stranger() and r.world is not None and not all(node.single for node in param.nodes):
         names.update(dict.fromkeys(r.accounts([r.world])))
     return tuple(names)
-
-
-def item(r: Rehearsal, value: Value, index: Value, node: ast.AST) -> Value:
-    if isinstance(value, Module):
-        if value.items is not None and not _is_listed(value.items, index):
-            return value  # one of its parts, and which one is not known
-        if value.items is not None:
-            value = value.items
-        elif isinstance(index, (int, str)):
-            return _of_module(r, value, str(index), node)
-    if isinstance(value, groups.Groups) and isinstance(index, int):
-        return groups.one(value, index)
-    if isinstance(value, groups.Group) and index == "params":
-        return value.params(r)
-    if isinstance(value, (list, tuple)):
-        if isinstance(index, int) and -len(value) <= index < len(value):
-            return value[index]
-        if index is None or not value:
-            return value
-        return _one_of(r, value)
-    if isinstance(value, dict):
-        if isinstance(index, (str, int, bool, float, type(None))) and index in value:
-            return value[index]
-        if any(isinstance(one, Optim) for one in value.values()):
-            r.doubt(WHICH_OPTIMIZER)
-        return Opaque(f"item[{index!r}]"[:LONGEST_NAME] if isinstance(index, str) else "item")
-    if isinstance(value, Grad):
-        return read(r, value, node)
-    if isinstance(value, Opaque):
-        if isinstance(value.inner, tuple) and isinstance(index, int) and value.role is None:
-            return value.inner
-        if value.flow or value.maybe:
-            return _part(value, f"[{index!r}]" if isinstance(index, (int, str)) else "[]")
-        if isinstance(index, (int, str)):
-            return _remembered(r, value, f"[{index!r}]", f"{value.name}[{index!r}]")
-        return Opaque(f"{value.name}[]"[:LONGEST_NAME], data=value.data, disk=value.disk)
-    if isinstance(value, Loader):
-        return Opaque(f"{value.name}[]", data=True)
-    return Opaque("item")
-
-
-def _one_of(r: Rehearsal, values: list[Value] | tuple[Value, ...]) -> Value:
-    """An element at an index that is not known: of networks, the same one each time."""
-    found = opaque_parts(values)
-    if not found:
-        return values[0]
-    merged = _merged(found)
-    if merged.flow:
-        return merged
-    return r.merged.setdefault(tuple(map(id, found)), (merged, found))[0]
-
-
-def _is_listed(items: list[Value] | dict[str, Value], index: Value) -> bool:
-    if isinstance(items, dict):
-        return isinstance(index, str) and index in items
-    return index is None or (isinstance(index, int) and -len(items) <= index < len(items))
-
-
-def _merged(parts: list[Opaque]) -> Opaque:
-    return Opaque(
-        parts[0].name,
-        frozenset(node for part in parts for node in part.flow),
-        any(part.maybe for part in parts),
-    )
 
 
 def put(r: Rehearsal, value: Value, attr: str, new: Value, node: ast.AST) -> None:

@@ -10,9 +10,8 @@ from gradkeeper.lint import expressions
 from gradkeeper.lint.rehearsal import MOST_GATE, Rehearsal
 from gradkeeper.lint.syntax import called_name
 from gradkeeper.lint.tensors import opaque_parts
-from gradkeeper.lint.values import Grad, Opaque, Value
+from gradkeeper.lint.values import LONGEST_NAME, Grad, Opaque, Value
 
-LONGEST_NAME = 60
 COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,

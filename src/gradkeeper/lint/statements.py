@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gradkeeper.lint import attributes, contexts, definitions, expressions, loops
+from gradkeeper.lint import arithmetic, attributes, contexts, definitions, expressions, items, loops
 from gradkeeper.lint.nodes import Node
 from gradkeeper.lint.rehearsal import Rehearsal
 from gradkeeper.lint.strangers import WHICH_OPTIMIZER
@@ -100,7 +100,7 @@ def _unpack(r: Rehearsal, targets: list[ast.expr], value: Value, node: ast.AST) 
         elif isinstance(value, (list, tuple)) and index < len(value):
             assign(r, target, value[index], node)
         else:
-            part = attributes.item(r, value, index, node)
+            part = items.item(r, value, index, node)
             if isinstance(part, Opaque) and isinstance(target, (ast.Name, ast.Attribute)):
                 hints = value.hints if isinstance(value, Opaque) else ()
                 part = _named(part, expressions.text(r, target), hints)
@@ -217,7 +217,7 @@ def _augmented(r: Rehearsal, node: ast.AugAssign) -> Signal:
     if param is not None:
         contexts.move(r, param, node, uses_gradient=mentions_grad(node.value))
         return None
-    assign(r, node.target, expressions.combine(r, type(node.op), old, new, node), node)
+    assign(r, node.target, arithmetic.combine(r, type(node.op), old, new, node), node)
     return None
 
 

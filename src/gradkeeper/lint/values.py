@@ -16,6 +16,8 @@ Flow = frozenset[Node]
 NOWHERE: Flow = frozenset()
 
 
+LONGEST_NAME = 60
+"""Of a value that is spoken of by the expression it came from."""
 DISTRIBUTION = "distribution"
 """The role of what torch.distributions makes."""
 
