@@ -88,6 +88,7 @@ def test_json_has_the_shape_that_is_promised(
                 "first_step": 2,
                 "last_step": 4,
                 "rank": None,
+                "when": None,
                 "fix": None,
             }
         ],

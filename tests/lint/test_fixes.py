@@ -2,11 +2,13 @@
 
 import ast
 import re
+from dataclasses import replace
 
 import pytest
 
 from gradkeeper.lint import check_source
 from gradkeeper.lint.edits import apply
+from gradkeeper.lint.fixes import attach
 from gradkeeper.rules import ALL
 from tests.lint.linting import HEAD, loop
 
@@ -160,6 +162,24 @@ def test_the_twin_test_can_fail() -> None:
     broken, twin = CASES["GK101"]
 
     assert weights(broken) != weights(twin)
+
+
+@pytest.mark.parametrize("rule", ["GK102", "GK303"])
+def test_a_fix_asks_what_a_line_did_not_how_the_note_beside_it_is_worded(rule: str) -> None:
+    code = CASES[rule][0]
+    found = check_source(code, "train.py", ALL).findings
+
+    reworded = [
+        replace(
+            one,
+            because=tuple(replace(reason, note="…") for reason in reversed(one.because)),
+            fix=None,
+        )
+        for one in found
+    ]
+
+    again = attach(reworded, code, "train.py", ast.parse(code), ALL)
+    assert [one.fix for one in again] == [one.fix for one in found]
 
 
 def test_a_zero_never_lands_inside_an_accumulation() -> None:

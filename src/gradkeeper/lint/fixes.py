@@ -103,11 +103,10 @@ def _only_one(source: Source, statement: ast.stmt) -> bool:
 
 
 def _step_of(source: Source, finding: Finding) -> ast.stmt | None:
-    told = [one.site.line for one in finding.because if "step" in one.note]
-    for line in told:
-        statement = source.statement(line)
-        if statement is not None:
-            return statement
+    step = finding.where("stepped")
+    told = source.statement(step.line) if step else None
+    if told is not None:
+        return told
     zero = source.statement(finding.site.line)
     loop = source.loop_around(zero) if zero is not None else None
     for node in ast.walk(loop) if loop is not None else ():
@@ -165,7 +164,7 @@ def _update_after_step(source: Source, finding: Finding) -> list[Edit]:
         return []
     statement, func = found[0], found[1].func
     if func.attr == "update":
-        return _move_after(source, statement, source.statement(finding.because[-1].site.line))
+        return _move_after(source, statement, _step_of(source, finding))
     if func.attr != "step":
         return []
     return [source.after(statement, f"{source.code(func.value)}.update()")]

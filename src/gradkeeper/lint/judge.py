@@ -51,7 +51,7 @@ def _may_speak(finding: Finding, run: Run) -> bool:
 
 def _picks(run: Run, finding: Finding) -> bool:
     """The backward is synchronised in some rounds: which ones, only a known window can tell."""
-    site = finding.because[0].site
+    site = finding.where("credited")
     return any(
         isinstance(event, Backward) and event.synced and event.site == site for event in run.tape
     )
@@ -65,8 +65,9 @@ def _weigh(
     lines: list[set[tuple[str, int]]],
 ) -> Finding:
     spoken_of = {key[1:]}
-    if finding.rule in DISCARDS and finding.because:
-        spoken_of.add((finding.because[0].site.file, finding.because[0].site.line))
+    credited = finding.where("credited")
+    if finding.rule in DISCARDS and credited:
+        spoken_of.add((credited.file, credited.line))
     without = [
         run
         for run, said, reached in zip(runs, heard, lines, strict=True)
@@ -79,7 +80,7 @@ def _weigh(
     branch = _difference(having, without)
     because = finding.because
     if branch:
-        because = (*because, Because(finding.site, f"only where {branch}"))
+        because = (*because, Because("condition", finding.site, f"only where {branch}"))
     return replace(finding, certain=False, severity=Severity.INFO, because=because)
 
 

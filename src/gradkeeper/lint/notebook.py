@@ -8,7 +8,7 @@ from io import StringIO
 
 from gradkeeper.lint.cells import in_file, locate
 from gradkeeper.lint.edits import replaced
-from gradkeeper.model.finding import Because, Finding, Fix
+from gradkeeper.model.finding import Finding, Fix
 
 MAGIC_VALUE = re.compile(r"^(\s*[\w.,\s]+=\s*)[!%]")
 
@@ -33,7 +33,7 @@ class Notebook:
         """The finding with its cell, and lines counted in their cells."""
         cell, line = self.place(finding.site.line)
         because = tuple(
-            Because(one.site._replace(line=self.place(one.site.line)[1]), one.note)
+            replace(one, site=one.site._replace(line=self.place(one.site.line)[1]))
             for one in finding.because
         )
         site = finding.site._replace(line=line)

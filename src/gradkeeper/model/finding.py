@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Literal
 
 from gradkeeper.model.site import Site
 
@@ -13,10 +14,25 @@ class Severity(StrEnum):
     INFO = "info"
 
 
+Role = Literal[
+    "credited",  # the backward whose gradient it is
+    "foreign",  # the backward of another optimizer's loss
+    "spent",  # the step that had applied the gradient before
+    "stepped",  # the step that comes to apply it
+    "zeroed",
+    "built",  # where the optimizer was built
+    "loaded",
+    "faulted",  # where an exception came from
+    "condition",  # what must hold for the finding to be one
+]
+"""What happened at a line that explains a finding: for whoever looks for that line."""
+
+
 @dataclass(frozen=True, slots=True)
 class Because:
     """One line that explains a finding."""
 
+    role: Role
     site: Site
     note: str
 
@@ -55,7 +71,13 @@ class Finding:
     last_step: int | None = None
     rank: int | None = None
     cell: int | None = None
+    when: str | None = None
+    """A setting under which it holds ("args.amp is false"); None: under all."""
     fix: Fix | None = None
+
+    def where(self, role: Role) -> Site | None:
+        """The line that had this part in it; the first, if several had."""
+        return next((one.site for one in self.because if one.role == role), None)
 
 
 class Findings:
@@ -81,6 +103,7 @@ class Findings:
             first_step=_least(known.first_step, finding.first_step),
             last_step=_most(known.last_step, finding.last_step),
             rank=known.rank if known.rank == finding.rank else None,
+            when=_either(known.when, finding.when),
         )
         return False
 
@@ -94,6 +117,13 @@ class Findings:
 def _graver(one: Severity, other: Severity) -> Severity:
     order = list(Severity)
     return min(one, other, key=order.index)
+
+
+def _either(one: str | None, other: str | None) -> str | None:
+    """The setting under which at least one of two findings holds."""
+    if one is None or other is None:
+        return None
+    return one if one == other else f"{one} or {other}"
 
 
 def _least(one: int | None, other: int | None) -> int | None:

@@ -58,7 +58,7 @@ class Rule:
         detail: str,
         remedy: str,
         site: Site | None = None,
-        because: Iterable[tuple[Site, str]] = (),
+        because: Iterable[Because] = (),
         severity: Severity | None = None,
     ) -> Finding:
         return Finding(
@@ -69,7 +69,7 @@ class Rule:
             message=message,
             detail=detail,
             remedy=remedy,
-            because=tuple(Because(where, note) for where, note in because),
+            because=tuple(because),
             first_step=entry.step or None,
             last_step=entry.step or None,
             rank=entry.event.rank,

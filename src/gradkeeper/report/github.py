@@ -17,7 +17,8 @@ def _line(finding: Finding) -> str:
     place = f"file={_property(shown_path(site.file))},line={site.line},col={site.column}"
     title = _property(f"{finding.rule} {finding.name}")
     cell = "" if finding.cell is None else f"cell {finding.cell}: "
-    message = f"{cell}{finding.message}"
+    where = "" if finding.when is None else f", where {finding.when}"
+    message = f"{cell}{finding.message}{where}"
     if finding.remedy:
         message += f"\nremedy: {finding.remedy}"
     return f"::{LEVELS[finding.severity]} {place},title={title}::{_data(message)}"

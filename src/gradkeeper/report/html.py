@@ -24,9 +24,10 @@ def render(findings: Iterable[Finding]) -> str:
 def _one(finding: Finding) -> str:
     _, *story = render_one(finding).splitlines()
     title = f"{finding.rule} {finding.name}"
+    when = "" if finding.when is None else f" where {finding.when}"
     return (
         f'<details open style="{STYLE.format(COLOURS[finding.severity])}">'
         f"<summary><b>{escape(title)}</b> {escape(str(finding.severity))}, "
-        f"<code>{escape(place(finding))}</code></summary>"
+        f"<code>{escape(place(finding))}</code>{escape(when)}</summary>"
         f'<pre style="{EXCERPT}">{escape(chr(10).join(story))}</pre></details>'
     )

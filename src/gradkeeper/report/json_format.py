@@ -32,6 +32,7 @@ def as_record(finding: Finding) -> dict[str, Any]:
         "first_step": finding.first_step,
         "last_step": finding.last_step,
         "rank": finding.rank,
+        "when": finding.when,
         "fix": _fix(finding.fix),
     }
 

@@ -38,6 +38,8 @@ def _result(finding: Finding, order: dict[str, int]) -> dict[str, Any]:
     message = finding.message
     if finding.cell is not None:
         message = f"cell {finding.cell}: {message}"
+    if finding.when is not None:
+        message = f"{message}, where {finding.when}"
     if finding.remedy:
         message = f"{message}. Remedy: {finding.remedy}"
     result: dict[str, Any] = {
@@ -49,6 +51,8 @@ def _result(finding: Finding, order: dict[str, int]) -> dict[str, Any]:
         "partialFingerprints": {"gradkeeper/v1": _fingerprint(finding)},
         "properties": {"certain": finding.certain, "count": finding.count},
     }
+    if finding.when is not None:
+        result["properties"]["when"] = finding.when
     if finding.because:
         result["relatedLocations"] = [
             {

@@ -57,7 +57,8 @@ def _nuance(finding: Finding) -> str:
     words = [] if finding.severity is Severity.ERROR else [str(finding.severity)]
     words += [] if finding.certain else ["possible"]
     words += [] if finding.rank is None else [f"rank {finding.rank}"]
-    return f" ({', '.join(words)})" if words else ""
+    said = f" ({', '.join(words)})" if words else ""
+    return said if finding.when is None else f"{said} where {finding.when}"
 
 
 def times(finding: Finding) -> str:

@@ -40,7 +40,7 @@ from collections.abc import Iterator
 
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 
 rule = Rule("GK206", "batch-coupled-window", Severity.INFO, __doc__)
@@ -58,5 +58,5 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
             detail=f"account `{entry.owner.name}`: a layer such as BatchNorm couples the rows "
             "of each batch",
             remedy="LayerNorm or GroupNorm, or frozen statistics",
-            because=[(window.site, "each batch has its own statistics")],
+            because=[Because("credited", window.site, "each batch has its own statistics")],
         )

@@ -49,7 +49,7 @@ from collections.abc import Iterator
 
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 
 rule = Rule("GK301", "clip-scaled-gradient", Severity.ERROR, __doc__)
@@ -73,7 +73,7 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
         f"{entry.spent[-1].site.brief_from(clip.site)}, clipped, then spent",
         remedy=f"{scaler}.unscale_({owner}) before clipping",
         because=[
-            (entry.spent[-1].site, "this loss was multiplied by the scale"),
-            (entry.event.site, "spends what was clipped"),
+            Because("credited", entry.spent[-1].site, "this loss was multiplied by the scale"),
+            Because("stepped", entry.event.site, "spends what was clipped"),
         ],
     )

@@ -45,7 +45,7 @@ from collections.abc import Iterator
 from gradkeeper.model.credit import Trail
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Close, Step
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 
 rule = Rule("GK102", "discarded-gradient", Severity.ERROR, __doc__)
@@ -73,9 +73,9 @@ def at_close(entry: Entry[Close]) -> Iterator[Finding]:
 def _found(entry: Entry[Step | Close], trail: Trail, *, whole: bool) -> Finding:
     zero = trail.zeroed_at or trail.site
     credited = trail.site.seen_from(zero)
-    because = [(trail.site, "this backward's gradient is thrown away")]
+    because = [Because("credited", trail.site, "this backward's gradient is thrown away")]
     if isinstance(entry.event, Step):
-        because.append((entry.event.site, "before this step can spend it"))
+        because.append(Because("stepped", entry.event.site, "before this step can spend it"))
     if whole:
         remedy = "zero_grad() before backward(), not between backward() and step()"
     else:

@@ -41,7 +41,7 @@ from collections.abc import Iterator
 from gradkeeper.model.credit import Credit
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Close, Zero
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.optimizer import Optimizer
 from gradkeeper.model.rule import Rule
 from gradkeeper.model.site import Site
@@ -54,7 +54,9 @@ rule = Rule("GK203", "dropped-tail", Severity.WARNING, __doc__)
 def at_zero(entry: Entry[Zero]) -> Iterator[Finding]:
     for waste in entry.wasted:
         if waste.tail:
-            because = [(entry.event.site, "what is left of the epoch is zeroed here")]
+            because = [
+                Because("zeroed", entry.event.site, "what is left of the epoch is zeroed here")
+            ]
             yield _found(entry, waste.site, waste.count, because)
 
 
@@ -66,7 +68,13 @@ def at_close(entry: Entry[Close]) -> Iterator[Finding]:
         tail = _tail(entry, owner)
         if owner.window and owner.stepped_at and 0 < batches_in(tail) < owner.window.size:
             size = owner.window.size
-            because = [(owner.stepped_at, f"steps once for {size} batches, the last time here")]
+            because = [
+                Because(
+                    "stepped",
+                    owner.stepped_at,
+                    f"steps once for {size} batches, the last time here",
+                )
+            ]
             yield _found(entry, owner.window.site, len(tail), because)
 
 
@@ -85,9 +93,7 @@ def _unspent(credit: Credit) -> bool:
     return not credit.spent_by and not credit.excuse
 
 
-def _found(
-    entry: Entry[Zero | Close], line: Site, count: int, because: list[tuple[Site, str]]
-) -> Finding:
+def _found(entry: Entry[Zero | Close], line: Site, count: int, because: list[Because]) -> Finding:
     if count == 1:
         message = "its last gradient never reaches the weights"
     else:

@@ -45,7 +45,7 @@ from collections.abc import Iterator, Mapping
 from gradkeeper.model.account import Account
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Close, Step
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.optimizer import Optimizer
 from gradkeeper.model.rule import Rule
 from gradkeeper.model.site import Site
@@ -111,7 +111,7 @@ def _found(entry: Entry[Step | Close], owner: Optimizer, steps: int) -> Finding:
         site=owner.stepped_at or entry.event.site,
         detail=f"account `{owner.name}`: {steps} steps so far, all of them empty",
         remedy="build the optimizer over the parameters that the loss reaches",
-        because=[(owner.site, f"`{owner.name}` was built here")],
+        because=[Because("built", owner.site, f"`{owner.name}` was built here")],
     )
 
 
@@ -122,7 +122,7 @@ def _wiped(entry: Entry[Step], owner: Optimizer, zeroed_at: Site) -> Finding:
         f"has nothing to spend: {where} zeroes its gradients first",
         detail=f"account `{owner.name}`: {owner.empty + 1} steps so far, all of them empty",
         remedy="zero_grad() before backward(), not between backward() and step()",
-        because=[(zeroed_at, "the gradients are zeroed here")],
+        because=[Because("zeroed", zeroed_at, "the gradients are zeroed here")],
     )
 
 
@@ -134,5 +134,5 @@ def _after_load(entry: Entry[Step], owner: Optimizer) -> Finding:
         detail=f"account `{owner.name}`: loaded on {loaded.brief_from(entry.event.site)}, "
         "no backward since",
         remedy="save the pending gradients on purpose, or save after step()",
-        because=[(loaded, "state_dict() does not hold .grad")],
+        because=[Because("loaded", loaded, "state_dict() does not hold .grad")],
     )

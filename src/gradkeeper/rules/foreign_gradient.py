@@ -54,7 +54,7 @@ from collections.abc import Iterator
 from gradkeeper.model.credit import Credit
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 
 rule = Rule("GK104", "foreign-gradient", Severity.ERROR, __doc__)
@@ -79,8 +79,10 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
         f"loss of {own[-1].site.brief_from(here)}, not zeroed in between",
         remedy=f"{owner}.zero_grad() right before its own backward",
         because=[
-            (foreign.site, f"this backward also fills the gradients of `{owner}`"),
-            (own[-1].site, "its own loss, added on top"),
+            Because(
+                "foreign", foreign.site, f"this backward also fills the gradients of `{owner}`"
+            ),
+            Because("credited", own[-1].site, "its own loss, added on top"),
         ],
     )
 

@@ -39,7 +39,7 @@ from collections.abc import Iterator
 
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 
 rule = Rule("GK307", "fp16-without-scaler", Severity.WARNING, __doc__)
@@ -57,6 +57,6 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
             site=credit.site,
             detail="the forward ran in float16 autocast, and no scaler multiplied the loss",
             remedy="torch.amp.GradScaler, or dtype=torch.bfloat16",
-            because=[(entry.event.site, "spends what is left of them")],
+            because=[Because("stepped", entry.event.site, "spends what is left of them")],
         )
         return

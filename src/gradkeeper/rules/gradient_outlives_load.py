@@ -42,7 +42,7 @@ from collections.abc import Iterator
 
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 
 rule = Rule("GK403", "gradient-outlives-load", Severity.ERROR, __doc__)
@@ -60,5 +60,8 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
         detail=f"account `{entry.owner.name}`: credited on {old.site.brief_from(here)}, weights "
         f"loaded on {old.outlived.brief_from(here)}, spent here",
         remedy="zero_grad() after loading",
-        because=[(old.site, "taken at the old weights"), (old.outlived, "new weights come in")],
+        because=[
+            Because("credited", old.site, "taken at the old weights"),
+            Because("loaded", old.outlived, "new weights come in"),
+        ],
     )

@@ -52,7 +52,7 @@ from collections.abc import Iterator
 
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 
 rule = Rule("GK204", "mean-of-means", Severity.WARNING, __doc__)
@@ -82,5 +82,9 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
         detail=f"account `{entry.owner.name}`: credited on {window.site.line} "
         f"with means over {counts} items",
         remedy='reduction="sum", then divide the gradient once by the window\'s items',
-        because=[(window.site, "ignore_index leaves a different number of items each time")],
+        because=[
+            Because(
+                "credited", window.site, "ignore_index leaves a different number of items each time"
+            )
+        ],
     )

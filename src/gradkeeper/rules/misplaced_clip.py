@@ -43,7 +43,7 @@ from collections.abc import Iterator
 from gradkeeper.model.account import Account, ClipMark
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Clip, Step
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 
 rule = Rule("GK304", "misplaced-clip", Severity.ERROR, __doc__)
@@ -67,7 +67,7 @@ def after_the_step(entry: Entry[Clip]) -> Iterator[Finding]:
         detail=f"account `{next(iter(accounts)).name}`: credited on "
         f"{lots[0].site.brief_from(entry.event.site)}, spent, then clipped",
         remedy=REMEDY,
-        because=[(spent, "the step comes before the clip")],
+        because=[Because("spent", spent, "the step comes before the clip")],
     )
 
 
@@ -111,5 +111,8 @@ def _found(entry: Entry[Step], account: Account, clip: ClipMark) -> Finding:
         f"spent on {entry.event.site.brief_from(clip.site)} with {len(account.fresh)} backward "
         f"call{'s' if len(account.fresh) > 1 else ''} in it",
         remedy=REMEDY,
-        because=[(line, "the last backward of the window"), (entry.event.site, "spends it")],
+        because=[
+            Because("credited", line, "the last backward of the window"),
+            Because("stepped", entry.event.site, "spends it"),
+        ],
     )

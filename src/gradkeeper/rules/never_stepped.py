@@ -40,7 +40,7 @@ from gradkeeper.model.account import Account
 from gradkeeper.model.credit import Trail
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Close
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.optimizer import Optimizer
 from gradkeeper.model.rule import Rule
 
@@ -84,5 +84,5 @@ def _found(entry: Entry[Close], owner: Optimizer, trail: Trail, lost: int) -> Fi
         site=trail.site,
         detail=f"account `{owner.name}`: credited {lost} times on {trail.site.line}, never spent",
         remedy=f"{owner.name}.step() after backward",
-        because=[(owner.site, f"`{owner.name}` was built here")],
+        because=[Because("built", owner.site, f"`{owner.name}` was built here")],
     )

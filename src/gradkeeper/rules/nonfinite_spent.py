@@ -41,7 +41,7 @@ from collections.abc import Iterator
 
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 
 rule = Rule("GK305", "nonfinite-spent", Severity.ERROR, __doc__)
@@ -58,5 +58,5 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
         detail=f"account `{entry.owner.name}`: credited on {line.brief_from(entry.event.site)}, "
         "not finite, spent all the same",
         remedy="step only if the norm is finite; zero the gradients either way",
-        because=[(line, "this backward made it")],
+        because=[Because("credited", line, "this backward made it")],
     )

@@ -43,7 +43,7 @@ from collections.abc import Iterator
 from gradkeeper.model.account import Account
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 
 rule = Rule("GK105", "orphan-parameter", Severity.WARNING, __doc__)
@@ -64,8 +64,8 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
         "together with what this step spends, never spent",
         remedy="give it to an optimizer, or requires_grad_(False)",
         because=[
-            (line, "this backward reaches it"),
-            (entry.owner.site, f"`{entry.owner.name}` was built without it"),
+            Because("credited", line, "this backward reaches it"),
+            Because("built", entry.owner.site, f"`{entry.owner.name}` was built without it"),
         ],
     )
 

@@ -50,7 +50,7 @@ from collections.abc import Iterator
 from gradkeeper.model.credit import Credit
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Close, Step
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 
 rule = Rule("GK401", "pending-not-saved", Severity.WARNING, __doc__)
@@ -79,9 +79,11 @@ def at_close(entry: Entry[Close]) -> Iterator[Finding]:
 def _found(entry: Entry[Step | Close], waiting: list[Credit]) -> Finding:
     saved = waiting[0].saved_at or entry.event.site
     line = waiting[0].site
-    because = [(line, "this backward's gradient waits, and is not in the checkpoint")]
+    because = [
+        Because("credited", line, "this backward's gradient waits, and is not in the checkpoint")
+    ]
     if isinstance(entry.event, Step):
-        because.append((entry.event.site, "spends it later in this run"))
+        because.append(Because("stepped", entry.event.site, "spends it later in this run"))
     return rule.found(
         entry,
         f"saves while the gradient of {line.seen_from(saved)} waits: it is lost on resume",

@@ -51,7 +51,7 @@ from collections.abc import Iterator
 
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Zero
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 
 rule = Rule("GK402", "pending-zeroed-on-resume", Severity.ERROR, __doc__)
@@ -69,5 +69,5 @@ def check(entry: Entry[Zero]) -> Iterator[Finding]:
         detail=f"account `{restored[0].accounts[0]}`: restored on "
         f"{restored[0].site.line}, zeroed unspent",
         remedy="zero after the window's step, not before it",
-        because=[(restored[0].site, "pending gradients come back here")],
+        because=[Because("loaded", restored[0].site, "pending gradients come back here")],
     )

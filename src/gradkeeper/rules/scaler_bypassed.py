@@ -44,7 +44,7 @@ from collections.abc import Iterator
 
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 
 rule = Rule("GK302", "scaler-bypassed", Severity.ERROR, __doc__)
@@ -71,7 +71,7 @@ def _still_scaled(entry: Entry[Step], owner: str) -> Iterator[Finding]:
         detail=f"account `{owner}`: credited with a scaled loss on "
         f"{line.brief_from(entry.event.site)}, spent without unscaling",
         remedy=f"{scaled[0].scaler}.step({owner}), then {scaled[0].scaler}.update()",
-        because=[(line, "this loss was multiplied by the scale")],
+        because=[Because("credited", line, "this loss was multiplied by the scale")],
     )
 
 
@@ -86,5 +86,5 @@ def _never_scaled(entry: Entry[Step], owner: str, scaler: str) -> Iterator[Findi
         detail=f"account `{owner}`: credited with a plain loss on "
         f"{line.brief_from(entry.event.site)}, spent through `{scaler}`",
         remedy=f"{scaler}.scale(loss).backward()",
-        because=[(line, "this loss was not scaled")],
+        because=[Because("credited", line, "this loss was not scaled")],
     )

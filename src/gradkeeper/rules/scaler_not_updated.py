@@ -53,7 +53,7 @@ from collections.abc import Iterator
 
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 
 rule = Rule("GK303", "scaler-not-updated", Severity.WARNING, __doc__)
@@ -72,7 +72,7 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
             detail=f"scaler `{scaler.name}`: stepped on {last.brief_from(entry.event.site)}, "
             "not updated since",
             remedy=f"{scaler.name}.update() right after the step",
-            because=[(last, "the step before")],
+            because=[Because("stepped", last, "the step before")],
         )
     rounds = {one.scale_round for one in entry.spent if one.scaler == scaler.name}
     if len(rounds) > 1 and scaler.updated_at:
@@ -85,7 +85,7 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
             f"under {len(rounds)} scales, spent as if it were one",
             remedy="update once per window, right after the step",
             because=[
-                (line, "these gradients wait for one step"),
-                (entry.event.site, "divides all of them by the last scale"),
+                Because("credited", line, "these gradients wait for one step"),
+                Because("stepped", entry.event.site, "divides all of them by the last scale"),
             ],
         )

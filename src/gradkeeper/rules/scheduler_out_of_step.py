@@ -46,7 +46,7 @@ from collections.abc import Iterator
 
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step, Tick
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.optimizer import TickMark
 from gradkeeper.model.rule import Rule
 
@@ -61,7 +61,11 @@ def before_the_first_step(entry: Entry[Tick]) -> Iterator[Finding]:
         return
     if entry.event.site not in owner.early_ticks:
         return
-    because = [(owner.stepped_at, f"`{owner.name}` steps here")] if owner.stepped_at else []
+    because = (
+        [Because("stepped", owner.stepped_at, f"`{owner.name}` steps here")]
+        if owner.stepped_at
+        else []
+    )
     yield rule.found(
         entry,
         f"moves the learning rate on before `{owner.name}` has stepped",
@@ -87,7 +91,7 @@ def inside_a_window(entry: Entry[Step]) -> Iterator[Finding]:
         detail=f"account `{owner.name}`: {len(inside)} ticks inside the window that line "
         f"{entry.event.site.line} spends",
         remedy="tick where the optimizer steps, under the same condition",
-        because=[(entry.event.site, f"steps once for {window.size} batches")],
+        because=[Because("stepped", entry.event.site, f"steps once for {window.size} batches")],
     )
 
 

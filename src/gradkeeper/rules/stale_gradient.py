@@ -43,7 +43,7 @@ from collections.abc import Iterator
 
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Move, Step
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.optimizer import BY_HAND
 from gradkeeper.model.rule import Rule
 
@@ -63,8 +63,8 @@ def check(entry: Entry[Step | Move]) -> Iterator[Finding]:
         f"spent on {lot.spent_at.brief_from(here)}, not zeroed since",
         remedy=_remedy(entry, entry.owner.name),
         because=[
-            (lot.site, "this backward's gradient"),
-            (lot.spent_at, "was spent here already, and not zeroed since"),
+            Because("credited", lot.site, "this backward's gradient"),
+            Because("spent", lot.spent_at, "was spent here already, and not zeroed since"),
         ],
     )
 

@@ -65,7 +65,7 @@ from collections.abc import Iterator
 from gradkeeper.model.credit import Credit
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 
 rule = Rule("GK605", "swallowed-fault", Severity.WARNING, __doc__)
@@ -83,7 +83,10 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
         detail=f"account `{entry.owner.name}`: credited on {broken.site.brief_from(here)}, "
         f"interrupted by an exception on {broken.faulted_at.brief_from(here)}, not zeroed since",
         remedy=f"{entry.owner.name}.zero_grad() where the exception is caught",
-        because=[(broken.site, "was interrupted"), (broken.faulted_at, "the exception")],
+        because=[
+            Because("credited", broken.site, "was interrupted"),
+            Because("faulted", broken.faulted_at, "the exception"),
+        ],
     )
 
 

@@ -50,7 +50,7 @@ from collections.abc import Iterator
 
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 
 rule = Rule("GK502", "sync-every-microbatch", Severity.INFO, __doc__)
@@ -70,5 +70,5 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
         detail=f"account `{entry.owner.name}`: exchanged on each backward of "
         f"{window.site.brief_from(entry.event.site)}",
         remedy="model.no_sync() around all but the window's last micro-batch",
-        because=[(window.site, "exchanges gradients each time")],
+        because=[Because("credited", window.site, "exchanges gradients each time")],
     )

@@ -49,7 +49,7 @@ from collections.abc import Iterator
 
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 from gradkeeper.model.window import Window
 
@@ -72,7 +72,7 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
         detail=f"account `{entry.owner.name}`: {last.size} batches of {line} in the window before, "
         f"{now.size} in this one",
         remedy="close each epoch's last window, and divide by the batches it holds",
-        because=[(now.site, f"credited {_times(now.size)} for this step")],
+        because=[Because("credited", now.site, f"credited {_times(now.size)} for this step")],
     )
 
 

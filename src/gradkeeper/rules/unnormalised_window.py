@@ -42,7 +42,7 @@ from collections.abc import Iterator
 
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 
 rule = Rule("GK201", "unnormalised-window", Severity.WARNING, __doc__)
@@ -69,5 +69,5 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
         detail=f"account `{owner.name}`: credited {window.size} times on {window.site.line}, "
         "each loss with weight 1",
         remedy=f"(loss / {window.size}).backward()",
-        because=[(window.site, "each backward adds one batch's mean")],
+        because=[Because("credited", window.site, "each backward adds one batch's mean")],
     )

@@ -49,7 +49,7 @@ from collections.abc import Iterator
 
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 
 rule = Rule("GK501", "unsynced-spend", Severity.ERROR, __doc__)
@@ -70,5 +70,5 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
         f"with no exchange, {unsynced} backward call{'s' if unsynced > 1 else ''} unsynchronised",
         remedy="run the window's last forward and backward outside no_sync(); with FSDP2, after "
         "set_requires_gradient_sync(True)",
-        because=[(line, "this backward exchanged nothing")],
+        because=[Because("credited", line, "this backward exchanged nothing")],
     )

@@ -40,7 +40,7 @@ from collections.abc import Iterator
 
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 
 rule = Rule("GK602", "zero-scope-mismatch", Severity.WARNING, __doc__)
@@ -61,5 +61,5 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
         detail=f"account `{name}`: credited on {lots[0].site.brief_from(here)}, spent on "
         f"{lots[0].spent_at.brief_from(here)}, not zeroed since",
         remedy=f"{entry.owner.name}.zero_grad()",
-        because=[(zero, f"zeroes `{zeroed.name}` and not `{name}`")],
+        because=[Because("zeroed", zero, f"zeroes `{zeroed.name}` and not `{name}`")],
     )

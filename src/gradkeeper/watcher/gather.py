@@ -77,7 +77,7 @@ def store_of_launcher() -> Any:
 
 
 def _finding(record: dict[str, Any]) -> Finding:
-    because = tuple(Because(Site(*one["site"]), one["note"]) for one in record["because"])
+    because = tuple(Because(**{**one, "site": Site(*one["site"])}) for one in record["because"])
     changed = {
         "site": Site(*record["site"]),
         "severity": Severity(record["severity"]),

@@ -47,7 +47,9 @@ def _gravest_first(findings: list[Finding]) -> list[tuple[int, Finding]]:
 def _card(finding: Finding, number: int) -> str:
     often = times(finding)
     rank = "" if finding.rank is None else f"rank {finding.rank}"
-    asides = "".join(f'<span class="aside">{escape(one)}</span>' for one in (often, rank) if one)
+    when = "" if finding.when is None else f"where {finding.when}"
+    told = [one for one in (when, often, rank) if one]
+    asides = "".join(f'<span class="aside">{escape(one)}</span>' for one in told)
     doubt = "" if finding.certain else ", possible"
     rest = "".join(_rest(finding))
     return (
