@@ -68,6 +68,8 @@ class Account:
     moved: bool = False
     reset: bool = False
     """Weights were put back or set anew since an optimizer adopted it."""
+    escaped: bool = False
+    """It went to code that was not seen, which may have done anything to it."""
     bypassed: int = 0
     """Steps that spent a loss which reaches this account, while nobody owns it."""
 

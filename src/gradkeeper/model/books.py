@@ -34,19 +34,23 @@ class Books:
     """Events posted so far."""
     steps: int = 0
     real_steps: int = 0
+    unseen: bool = False
+    """Some backward may have reached more than is known."""
+    escaped: bool = False
+    """Code that was not seen may have its hands on everything."""
     owner_sets: dict[tuple[tuple[str, ...], ...], frozenset[str]] = field(default_factory=dict)
     """Made once for each combination of owners, since every backward asks."""
 
     def account(self, name: str) -> Account:
         found = self.accounts.get(name)
         if found is None:
-            found = self.accounts[name] = Account(name)
+            found = self.accounts[name] = Account(name, escaped=self.escaped)
         return found
 
     def optimizer(self, name: str, site: Site) -> Optimizer:
         found = self.optimizers.get(name)
         if found is None:
-            found = self.optimizers[name] = Optimizer(name, site)
+            found = self.optimizers[name] = Optimizer(name, site, escaped=self.escaped)
         return found
 
     def owners_of(self, names: Iterable[str]) -> frozenset[str]:
@@ -76,6 +80,7 @@ class Books:
             before=before,
             after=after,
             idle=self.real_steps == 0,
+            unseen=self.unseen,
             **facts,
         )
 

@@ -31,6 +31,8 @@ class Credit:
     scale_round: int = 0
     autocast: str | None = None
     coupled: bool = False
+    unseen: bool = False
+    """A part of the loss comes from code that was not seen."""
     by_hand: bool = False
     restored: bool = False
 

@@ -54,6 +54,8 @@ class Entry(Generic[E]):
     scaler: Scaler | None = None
     idle: bool = False
     """No step of anyone has had anything to spend so far."""
+    unseen: bool = False
+    """Some backward so far may have reached more than is known."""
     optimizers: Mapping[str, Optimizer] = NOTHING
     """At the close: those whose books are closed."""
     pending: Mapping[int, Credit] = NOTHING
@@ -65,6 +67,12 @@ class Entry(Generic[E]):
     def empty(self) -> bool:
         """A step that found nothing, not even what was spent before."""
         return self.spends and not any(one.fresh or one.lots for one in self.before.values())
+
+    @property
+    def escaped(self) -> bool:
+        """The optimizer concerned, or some of its accounts, went to code that was not seen."""
+        gone = self.owner is not None and self.owner.escaped
+        return gone or any(account.escaped for account in self.before.values())
 
     @property
     def adjusted(self) -> bool:

@@ -77,7 +77,8 @@ class Backward(Event):
     factor aside. `ignored` counts the items that ignore_index removed, `items` those that stayed.
     `leaf`: a tensor that is no parameter received a gradient too. `synced`: whether the ranks
     exchanged gradients (None where there is one rank only). `within`: the optimizer whose step is
-    running, for closures and hooks.
+    running, for closures and hooks. `unseen`: a part of the loss comes from code that was not seen,
+    so that it may reach further accounts, and may have been scaled there.
     """
 
     accounts: Names
@@ -91,6 +92,7 @@ class Backward(Event):
     coupled: bool = False
     synced: bool | None = None
     within: str | None = None
+    unseen: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +233,28 @@ class Fault(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Escape(Event):
+    """Something went to code that was not seen, which may have done anything with it.
+
+    Rules that conclude from what did *not* happen ask for this, and are silent from then on about
+    what went: whether an optimizer stepped, zeroed or took further parameters, whether a parameter
+    was filled, moved, zeroed or taken by an optimizer, is no longer known. Only reading needs it:
+    a watcher sees what happens, wherever the code lies.
+
+    `optimizers` and `accounts` name what went: for `helper(model, optimizer)` both, for a scaler
+    the optimizers that it steps, for a loop whose step could not be followed those that may have
+    been stepped in it. `everything`: what went cannot be told (an optimizer over parameters that
+    are not known, a loop that unseen code drives); this holds for what is named later, too. A loss
+    of which a part is not known is told by its Backward (`unseen`). Post it where it happens:
+    what came before stays known.
+    """
+
+    optimizers: Names = ()
+    accounts: Names = ()
+    everything: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Exhaust(Event):
     """A one-shot iterator of parameters was used again, and gave nothing."""
 
@@ -315,6 +339,7 @@ KINDS: dict[str, type[Event]] = {
     "restore": Restore,
     "tick": Tick,
     "fault": Fault,
+    "escape": Escape,
     "exhaust": Exhaust,
     "digest": Digest,
     "measure": Measure,

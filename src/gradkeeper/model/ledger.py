@@ -89,6 +89,7 @@ HANDLERS: dict[type[ev.Event], Callable[[Books, Any], Entry[Any]]] = {
     ev.Restore: checkpoints.on_restore,
     ev.Tick: stepping.on_tick,
     ev.Fault: gradients.on_fault,
+    ev.Escape: ownership.on_escape,
     ev.Exhaust: on_fact,
     ev.Digest: on_fact,
     ev.Measure: on_fact,

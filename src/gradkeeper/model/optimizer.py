@@ -35,6 +35,8 @@ class Optimizer:
     """Lines of scheduler ticks before its first step."""
     rebuilds: int = 0
     """How often it was built anew, at the same line, after a step or two."""
+    escaped: bool = False
+    """It went to code that was not seen, which may have stepped it, or given it parameters."""
     restored_at: Site | None = None
     """Where its weights were loaded from disk, if no gradient has come since."""
 

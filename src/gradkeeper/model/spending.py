@@ -54,6 +54,7 @@ def spend(
         trails=trails,
         scaler=scaler,
         idle=idle,
+        unseen=books.unseen,
         spends=True,
     )
 

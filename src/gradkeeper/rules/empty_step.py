@@ -58,7 +58,7 @@ def at_step(entry: Entry[Step]) -> Iterator[Finding]:
     owner = entry.owner
     if owner is None or not entry.empty or owner.real or entry.wasted:
         return
-    if _served_otherwise(owner, entry.before):
+    if entry.escaped or entry.unseen or _served_otherwise(owner, entry.before):
         return
     if owner.restored_at and not _zeroed_on_purpose(entry):
         yield _after_load(entry, owner)
@@ -76,10 +76,16 @@ def at_close(entry: Entry[Close]) -> Iterator[Finding]:
     for owner in entry.optimizers.values():
         if entry.idle or owner.real or owner.skipped or owner.empty < 2:
             continue
+        if entry.unseen or _out_of_sight(entry, owner):
+            continue
         if _lost(entry, owner):
             continue
         if not _served_otherwise(owner, entry.before):
             yield _found(entry, owner, owner.empty)
+
+
+def _out_of_sight(entry: Entry[Close], owner: Optimizer) -> bool:
+    return owner.escaped or any(entry.before[name].escaped for name in owner.accounts)
 
 
 def _lost(entry: Entry[Close], owner: Optimizer) -> bool:

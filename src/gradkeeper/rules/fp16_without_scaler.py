@@ -47,9 +47,11 @@ rule = Rule("GK307", "fp16-without-scaler", Severity.WARNING, __doc__)
 
 @rule.at(Step)
 def check(entry: Entry[Step]) -> Iterator[Finding]:
+    if entry.escaped:
+        return
     for credit in entry.spent:
         scaled_by_hand = credit.multiplier is not None and credit.multiplier > 1
-        if credit.autocast != "float16" or credit.scaler or scaled_by_hand:
+        if credit.autocast != "float16" or credit.scaler or scaled_by_hand or credit.unseen:
             continue
         yield rule.found(
             entry,

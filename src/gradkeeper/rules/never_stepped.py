@@ -61,7 +61,7 @@ def check(entry: Entry[Close]) -> Iterator[Finding]:
         if trail.spent or lost < AGAIN_AND_AGAIN:
             continue
         accounts = [entry.before[name] for name in trail.accounts if name in entry.before]
-        if any(account.moved or account.spenders for account in accounts):
+        if any(one.moved or one.spenders or one.escaped for one in accounts):
             continue
         owner = _idle_owner(entry, accounts)
         if owner:
@@ -72,7 +72,7 @@ def _idle_owner(entry: Entry[Close], accounts: list[Account]) -> Optimizer | Non
     """The one to name, if none of the accounts' optimizers has ever stepped."""
     names = dict.fromkeys(name for account in accounts for name in account.owners)
     owners = [entry.optimizers[name] for name in names if name in entry.optimizers]
-    if not owners or any(owner.steps for owner in owners):
+    if not owners or any(owner.steps or owner.escaped for owner in owners):
         return None
     return owners[0]
 

@@ -53,7 +53,7 @@ rule = Rule("GK105", "orphan-parameter", Severity.WARNING, __doc__)
 def check(entry: Entry[Step]) -> Iterator[Finding]:
     """From the second step on: another optimizer may be built meanwhile."""
     orphans = [account for account in entry.orphans if account.bypassed and not _served(account)]
-    if not orphans or entry.owner is None:
+    if not orphans or entry.owner is None or entry.owner.escaped:
         return
     line = entry.spent[-1].site
     names = ", ".join(_named(account) for account in orphans[:3])
@@ -71,8 +71,8 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
 
 
 def _served(account: Account) -> bool:
-    """Its weights are moved by hand instead."""
-    return account.moved or bool(account.spenders)
+    """Its weights are moved by hand instead, or by code that was not seen."""
+    return account.moved or bool(account.spenders) or account.escaped
 
 
 def _named(account: Account) -> str:

@@ -60,7 +60,7 @@ rule = Rule("GK401", "pending-not-saved", Severity.WARNING, __doc__)
 def at_step(entry: Entry[Step]) -> Iterator[Finding]:
     """The live run spends what the checkpoint has lost."""
     waiting = [one for one in entry.spent if one.saved_at and not one.spent_by]
-    if waiting:
+    if waiting and not entry.escaped:
         yield _found(entry, waiting)
 
 
@@ -70,10 +70,17 @@ def at_close(entry: Entry[Close]) -> Iterator[Finding]:
     waiting = [
         one
         for one in entry.pending.values()
-        if one.saved_to_resume and not one.spent_by and not one.excuse
+        if one.saved_to_resume and not one.spent_by and not one.excuse and _seen(entry, one)
     ]
     if waiting:
         yield _found(entry, waiting)
+
+
+def _seen(entry: Entry[Close], credit: Credit) -> bool:
+    """No step of it can have been missed."""
+    owners = [entry.optimizers[name] for name in credit.owners if name in entry.optimizers]
+    accounts = [entry.before[name] for name in credit.accounts if name in entry.before]
+    return not any(one.escaped for one in owners) and not any(one.escaped for one in accounts)
 
 
 def _found(entry: Entry[Step | Close], waiting: list[Credit]) -> Finding:

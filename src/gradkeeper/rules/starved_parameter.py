@@ -59,6 +59,8 @@ rule = Rule("GK106", "starved-parameter", Severity.INFO, __doc__)
 @rule.at(Close)
 def check(entry: Entry[Close]) -> Iterator[Finding]:
     for owner in entry.optimizers.values():
+        if owner.escaped or entry.unseen:
+            continue
         own = [entry.before[name] for name in owner.accounts]
         starved = [account for account in own if _starves(account)]
         if starved and not entry.idle:
@@ -66,7 +68,7 @@ def check(entry: Entry[Close]) -> Iterator[Finding]:
 
 
 def _starves(account: Account) -> bool:
-    return account.trainable and not account.credited and not account.moved
+    return account.trainable and not (account.credited or account.moved or account.escaped)
 
 
 def _found(

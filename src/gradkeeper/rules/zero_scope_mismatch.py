@@ -48,7 +48,7 @@ rule = Rule("GK602", "zero-scope-mismatch", Severity.WARNING, __doc__)
 
 @rule.at(Step)
 def check(entry: Entry[Step]) -> Iterator[Finding]:
-    if entry.owner is None or not entry.stale or not entry.zeroed_beside:
+    if entry.owner is None or not entry.stale or not entry.zeroed_beside or entry.escaped:
         return
     name, lots = next(iter(entry.stale.items()))
     zeroed = entry.zeroed_beside[0]

@@ -19,6 +19,7 @@ def on_forward(books: Books, event: ev.Forward) -> Entry[ev.Forward]:
 
 def on_backward(books: Books, event: ev.Backward) -> Entry[ev.Backward]:
     scaler = books.scalers.get(event.scaler) if event.scaler else None
+    books.unseen = books.unseen or event.unseen
     credit = build(
         Credit,
         number=books.number,
@@ -36,6 +37,7 @@ def on_backward(books: Books, event: ev.Backward) -> Entry[ev.Backward]:
         scale_round=scaler.rounds if scaler else 0,
         autocast=event.autocast,
         coupled=event.coupled,
+        unseen=event.unseen,
         held=len(event.accounts),
         excuse="leaf" if event.leaf else "closure" if event.within else None,
     )

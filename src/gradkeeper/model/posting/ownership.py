@@ -1,4 +1,4 @@
-"""Whose accounts these are: opened, parted, adopted, closed."""
+"""Whose accounts these are: opened, parted, adopted, out of sight, closed."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
@@ -52,7 +52,13 @@ def on_adopt(books: Books, event: ev.Adopt) -> Entry[ev.Adopt]:
     owner = books.optimizers.get(event.optimizer)
     if owner is None:
         rebuilds = _supersede(books, event, before)
-        owner = Optimizer(event.optimizer, event.site, stateful=event.stateful, rebuilds=rebuilds)
+        owner = Optimizer(
+            event.optimizer,
+            event.site,
+            stateful=event.stateful,
+            rebuilds=rebuilds,
+            escaped=books.escaped,
+        )
     owned = dict.fromkeys((*owner.accounts, *event.accounts))
     books.optimizers[event.optimizer] = replace(owner, accounts=tuple(owned))
 
@@ -79,6 +85,16 @@ def _supersede(books: Books, event: ev.Adopt, before: Mapping[str, Account]) -> 
             rebuilds = max(rebuilds, old.rebuilds + 1)
         books.forget(old)
     return rebuilds
+
+
+def on_escape(books: Books, event: ev.Escape) -> Entry[ev.Escape]:
+    books.escaped = books.escaped or event.everything
+    optimizers = tuple(books.optimizers) if event.everything else event.optimizers
+    for name in optimizers:
+        owner = books.optimizer(name, event.site)
+        books.optimizers[name] = replace(owner, escaped=True)
+    names = tuple(books.accounts) if event.everything else event.accounts
+    return books.change(event, names, lambda account: replace(account, escaped=True))
 
 
 def on_close(books: Books, event: ev.Close) -> Entry[ev.Close]:
