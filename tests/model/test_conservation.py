@@ -61,12 +61,17 @@ class Oracle:
     applied: Counter[tuple[int, str, str]] = field(default_factory=Counter)
     waived: set[int] = field(default_factory=set)
     stepped: set[str] = field(default_factory=set)
+    trained: set[str] = field(default_factory=set)
+    late: set[int] = field(default_factory=set)
+    """Backwards that came when one of their optimizers had stepped already."""
 
     def see(self, number: int, event: Event) -> None:
         match event:
             case Backward():
                 self.line[number] = event.site.line
                 self.reached[number] = set(event.accounts)
+                if self.owners(event.accounts) & self.stepped:
+                    self.late.add(number)
                 self.lying += [(number, name) for name in event.accounts]
             case Step():
                 self.step(event)
@@ -79,6 +84,7 @@ class Oracle:
             if name not in OWNERS[event.optimizer]:
                 continue
             if event.taken:
+                self.trained.add(event.optimizer)
                 self.applied[number, name, event.optimizer] += 1
             elif not self.applied_at(number, name):
                 self.waived.add(number)
@@ -99,16 +105,25 @@ class Oracle:
     def used(self, line: int) -> int:
         return len({n for n, _, _ in self.applied if self.line[n] == line})
 
+    def of(self, line: int) -> set[int]:
+        return {number for number, at in self.line.items() if at == line}
+
     def made(self, line: int) -> int:
-        return list(self.line.values()).count(line)
+        return len(self.of(line))
+
+    @staticmethod
+    def owners(accounts: Iterable[str]) -> set[str]:
+        return {owner for owner, own in OWNERS.items() if set(accounts) & set(own)}
 
     def in_vain(self, line: int) -> bool:
         """A habit: in a loop, lost at least as often as used; or again and again with no step."""
         lost, used = len(self.lost(line)), self.used(line)
         if not lost or lost < used or self.made(line) < 2:
             return False
-        reached = {name for n, at in self.line.items() if at == line for name in self.reached[n]}
-        owners = {owner for owner, own in OWNERS.items() if reached & set(own)}
+        reached = {name for number in self.of(line) for name in self.reached[number]}
+        owners = self.owners(reached)
+        if not used and not self.late & self.of(line) and owners <= self.trained:
+            return False  # a trial before training
         return bool(owners & self.stepped) or (not used and lost >= 3)
 
     @property

@@ -100,6 +100,59 @@ def test_a_single_backward_zeroed_before_the_only_step_is_no_loop() -> None:
     assert script.lines_of(rule) == []
 
 
+def probe(script: Script, batches: int) -> None:
+    """Does the largest batch fit? Backward and zero, at a line of its own."""
+    for _ in range(batches):
+        script.backward("import torch", accounts=("model",))
+        script.clear()
+
+
+def test_a_trial_before_training_begins_is_no_loss() -> None:
+    script = over_model(Script(LOOP))
+    probe(script, 4)
+    script.train(3)
+    script.close()
+
+    assert script.alarms() == []
+
+
+def test_a_trial_before_the_optimizer_is_built_is_no_loss() -> None:
+    script = Script(LOOP)
+    for _ in range(4):
+        script.backward("import torch", accounts=("model",))
+        script.zero("optimizer.zero_grad()", accounts=("model",))
+    script.build("model")
+    script.train(3)
+    script.close()
+
+    assert script.alarms() == []
+
+
+def test_a_trial_that_runs_out_of_memory_is_no_loss_either() -> None:
+    script = over_model(Script(LOOP))
+    probe(script, 3)
+    script.backward("import torch", accounts=("model",))
+    script.fault("import torch", accounts=("model",), torn=True)
+    script.clear()
+    script.train(3)
+    script.close()
+
+    assert script.alarms() == []
+
+
+def test_a_trial_without_training_or_in_the_middle_of_it_is_reported() -> None:
+    alone, amid = over_model(Script(LOOP)), over_model(Script(LOOP))
+    probe(alone, 4)
+    alone.spend()
+    alone.close()
+    amid.train(1)
+    probe(amid, 4)
+    amid.train(3)
+    amid.close()
+
+    assert alone.lines_of(rule) == amid.lines_of(rule) == [5]
+
+
 def test_a_batch_skipped_now_and_then_is_no_loss() -> None:
     script = over_model(Script(LOOP))
     for i in range(12):

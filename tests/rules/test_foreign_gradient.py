@@ -1,3 +1,5 @@
+import pytest
+
 from gradkeeper.rules.foreign_gradient import rule
 from tests.script import Script, block, marked, mean, reasons
 
@@ -205,6 +207,100 @@ def test_two_losses_of_one_batch_that_are_both_meant_for_a_generator_are_silent(
     script.close()
 
     assert script.alarms() == []
+
+
+def test_leftovers_of_the_same_batch_are_reported_though_everything_was_zeroed_at_its_top() -> None:
+    script = built(Script(LOOP))
+    for _ in range(3):
+        script.fetch()
+        script.zero("zero_grad", accounts=BOTH)
+        actor_turn(script)
+        critic_turn(script)
+    script.close()
+
+    assert script.alarms() == ["GK104:7"]
+
+
+def test_a_second_loss_that_reaches_both_may_be_meant_for_the_sum() -> None:
+    """Bicycle-GAN again: the encoder has stepped, and the second loss runs through it."""
+    script = built(Script(LOOP))
+    for _ in range(3):
+        script.fetch()
+        script.zero("zero_grad", accounts=BOTH)
+        script.backward("critic_loss.backward()", accounts=BOTH)
+        script.spend("critic_opt")
+        script.backward("actor_loss.backward()", accounts=BOTH)
+        script.spend("actor_opt")
+    script.close()
+
+    assert script.alarms() == []
+
+
+@pytest.mark.parametrize("zeroed", [True, False])
+def test_a_trunk_that_trains_with_two_heads_is_silent(zeroed: bool) -> None:
+    script = Script(LOOP)
+    script.build("trunk", "actor", optimizer="actor_opt")
+    script.build("critic", optimizer="critic_opt")
+    for _ in range(3):
+        script.fetch()
+        script.zero("zero_grad", accounts=("trunk", "actor", "critic"))
+        script.backward("critic_loss.backward()", accounts=("trunk", "critic"))
+        script.spend("critic_opt")
+        if zeroed:
+            script.clear("critic_opt")
+        script.backward("actor_loss.backward()", accounts=("trunk", "actor"))
+        script.spend("actor_opt")
+    script.close()
+
+    assert script.alarms() == []
+
+
+def test_a_trunk_that_trains_with_two_heads_over_a_window_is_silent() -> None:
+    script = Script(LOOP)
+    script.build("trunk", "actor", optimizer="actor_opt")
+    script.build("critic", optimizer="critic_opt")
+    for i in range(8):
+        script.fetch()
+        script.backward("critic_loss.backward()", accounts=("trunk", "critic"))
+        script.spend("critic_opt")
+        script.clear("critic_opt")
+        script.backward("actor_loss.backward()", accounts=("trunk", "actor"))
+        if i % 2:
+            script.spend("actor_opt")
+            script.clear("actor_opt")
+    script.close()
+
+    assert script.alarms() == []
+
+
+def test_a_share_of_the_critic_that_outlives_its_batch_is_reported() -> None:
+    """TD3: the actor's loss runs through one of two critics."""
+    script = Script(LOOP)
+    script.build("actor", optimizer="actor_opt")
+    script.build("critic", "second", optimizer="critic_opt")
+    for _ in range(3):
+        script.fetch()
+        script.backward("critic_loss.backward()", accounts=("critic", "second"))
+        script.spend("critic_opt")
+        script.clear("critic_opt")
+        script.clear("actor_opt")
+        actor_turn(script)
+    script.close()
+
+    assert script.alarms() == ["GK104:7"]
+
+
+def test_weights_moved_by_hand_are_no_other_optimizer() -> None:
+    script = built(Script(LOOP))
+    for _ in range(3):
+        script.fetch()
+        script.zero("zero_grad", accounts=BOTH)
+        script.backward("actor_loss.backward()", accounts=BOTH)
+        script.move("actor_opt.step()", accounts=("actor",), gradient=True)
+        critic_turn(script)
+    script.close()
+
+    assert script.lines_of(rule) == []
 
 
 def test_gradients_put_in_place_by_hand_are_no_loss_of_its_own() -> None:

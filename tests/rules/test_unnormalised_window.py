@@ -45,6 +45,22 @@ def test_the_finding_names_the_line_and_the_divisor() -> None:
     assert reasons(finding) == [(4, "each backward adds one batch's mean")]
 
 
+def test_a_loss_that_is_taken_for_a_mean_counts_as_one() -> None:
+    script = over_model(Script(LOOP))
+    for _ in range(2):
+        script.window(4, multiplier=1.0, reduction="assumed mean")
+
+    assert script.alarms() == ["GK201:7"]
+
+
+def test_a_loss_of_which_nothing_is_known_may_be_a_sum() -> None:
+    script = over_model(Script(LOOP))
+    for _ in range(2):
+        script.window(4, multiplier=1.0)
+
+    assert script.alarms() == []
+
+
 def test_a_window_beside_an_auxiliary_loss_is_still_counted() -> None:
     script = over_model(Script(LOOP))
     for _ in range(2):

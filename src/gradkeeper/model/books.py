@@ -114,7 +114,8 @@ class Books:
         reached = trail.accounts
         if reached != credit.accounts:
             reached = tuple(dict.fromkeys((*reached, *credit.accounts)))
-        self.trails[line] = replace(trail, made=trail.made + 1, accounts=reached)
+        early = trail.early + (trail.early == trail.made and self._before_training(owners))
+        self.trails[line] = replace(trail, made=trail.made + 1, early=early, accounts=reached)
         if credit.accounts:
             self.credits[credit.number] = credit
         for name in credit.accounts:
@@ -174,6 +175,10 @@ class Books:
             for name in {name for credit in credits for name in credit.accounts}:
                 self._note(name, waste)
         return tuple(wasted)
+
+    def _before_training(self, owners: Iterable[str]) -> bool:
+        known = (self.optimizers.get(name) for name in owners)
+        return not any(owner.steps for owner in known if owner)
 
     def _note(self, name: str, waste: Waste) -> None:
         account = self.accounts.get(name)

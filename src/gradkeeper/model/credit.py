@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from gradkeeper.model.events import Reduction
 from gradkeeper.model.site import Site
 from gradkeeper.model.value import replace
 
@@ -24,7 +25,7 @@ class Credit:
     source: str = ""
     epoch: int = 0
     multiplier: float | None = None
-    reduction: Literal["mean", "sum"] | None = None
+    reduction: Reduction | None = None
     items: int | None = None
     ignored: int | None = None
     scaler: str | None = None
@@ -43,6 +44,8 @@ class Credit:
     spent_by: frozenset[str] = frozenset()
     settled_at: int | None = None
     """When it was zeroed in an account where it had been spent."""
+    spent_at: int | None = None
+    """When the first step spent it, as a place in the journal."""
     excuse: Excuse | None = None
     """Why throwing it away would be no loss."""
     torn: bool = False
@@ -67,6 +70,8 @@ class Trail:
     made: int = 0
     spent: int = 0
     wasted: int = 0
+    early: int = 0
+    """Of those made, the first ones: none of their optimizers had stepped yet."""
     zeroed_at: Site | None = None
     streak: int = 0
     """How many spending steps in a row found some of this line thrown away."""
@@ -77,6 +82,11 @@ class Trail:
     def habitual(self) -> bool:
         """More often thrown away than spent: a habit, not a bad batch skipped now and then."""
         return self.wasted > 0 and self.wasted >= self.spent
+
+    @property
+    def probe(self) -> bool:
+        """It ran before training only, and none of it was spent: a trial of what fits, a scan."""
+        return not self.spent and self.early == self.made
 
     @property
     def systematic(self) -> bool:
@@ -91,6 +101,7 @@ class Trail:
             made=self.made + other.made,
             spent=self.spent + other.spent,
             wasted=self.wasted + other.wasted,
+            early=self.early + other.early,
             zeroed_at=self.zeroed_at or other.zeroed_at,
             told=self.told or other.told,
         )

@@ -10,6 +10,7 @@ from typing import Literal
 from gradkeeper.model.site import Site
 
 Names = tuple[str, ...]
+Reduction = Literal["mean", "sum", "assumed mean"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,9 @@ class Backward(Event):
     """Gradients were added to accounts. None stands for what is not known.
 
     `multiplier` is what the loss was multiplied by on its way (0.25 for `loss / 4`), a scaler's
-    factor aside. `ignored` counts the items that ignore_index removed, `items` those that stayed.
+    factor aside. `reduction` is "assumed mean" where nothing says what the loss is, but the program
+    calls its window accumulation, and nothing that was not seen could have divided it.
+    `ignored` counts the items that ignore_index removed, `items` those that stayed.
     `leaf`: a tensor that is no parameter received a gradient too. `synced`: whether the ranks
     exchanged gradients (None where there is one rank only). `within`: the optimizer whose step is
     running, for closures and hooks. `unseen`: a part of the loss comes from code that was not seen,
@@ -83,7 +86,7 @@ class Backward(Event):
 
     accounts: Names
     multiplier: float | None = None
-    reduction: Literal["mean", "sum"] | None = None
+    reduction: Reduction | None = None
     items: int | None = None
     ignored: int | None = None
     leaf: bool = False

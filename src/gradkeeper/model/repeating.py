@@ -42,6 +42,7 @@ def _trail(before: Trail, after: Trail, times: int) -> Trail:
         made=after.made + times * (after.made - before.made),
         spent=after.spent + times * (after.spent - before.spent),
         wasted=after.wasted + times * (after.wasted - before.wasted),
+        early=after.early + times * (after.early - before.early),
     )
 
 

@@ -102,6 +102,7 @@ def _mark_spent(
             credit,
             held=credit.held - held[credit.number],
             spent_by=credit.spent_by | {owner.name},
+            spent_at=credit.spent_at or books.number,
         )
 
 

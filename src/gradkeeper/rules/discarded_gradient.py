@@ -36,8 +36,9 @@ for i, x in enumerate(torch.randn(8, 8, 4)):
 
 Some gradients are thrown away on purpose: those of inputs (saliency, attacks), those read for
 themselves (a Fisher matrix, gradient surgery), those of a batch that was skipped because its norm
-was not finite, those that moved the weights by hand. They are no loss, and neither is a batch
-skipped now and then: the rule speaks when a line's gradients are lost at least as often as used.
+was not finite, those that moved the weights by hand, those of a trial before training begins (does
+the largest batch fit?). They are no loss, and neither is a batch skipped now and then: the rule
+speaks when a line's gradients are lost at least as often as used.
 """
 
 from collections.abc import Iterator
@@ -65,9 +66,19 @@ def at_close(entry: Entry[Close]) -> Iterator[Finding]:
         name for owner in entry.optimizers.values() if owner.steps for name in owner.accounts
     }
     for trail in entry.trails:
+        if trail.probe and _trained(entry, trail):
+            continue
         in_a_loop = trail.spent or trail.made > 1
         if trail.habitual and not trail.told and in_a_loop and stepped & set(trail.accounts):
             yield _found(entry, trail, whole=not trail.spent)
+
+
+def _trained(entry: Entry[Close], trail: Trail) -> bool:
+    """All optimizers that the line reaches had other gradients to apply."""
+    owners = {
+        name for one in trail.accounts if one in entry.before for name in entry.before[one].owners
+    }
+    return all(entry.optimizers[name].real for name in owners if name in entry.optimizers)
 
 
 def _found(entry: Entry[Step | Close], trail: Trail, *, whole: bool) -> Finding:

@@ -45,8 +45,9 @@ for x in torch.randn(6, 8, 4):
     actor_opt.step()
 ```
 
-One loss for two optimizers is fine, and so are several losses of one batch that are meant for
-both: where the order of calls cannot tell what is meant, the rule keeps silent.
+One loss for two optimizers is fine, and so are losses that meet on purpose: in a trunk that trains
+with two heads, or in a network whose own loss runs through the other optimizer's parameters too.
+Where the order of calls cannot tell what is meant, the rule keeps silent.
 """
 
 from collections.abc import Iterator
@@ -55,6 +56,7 @@ from gradkeeper.model.credit import Credit
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
 from gradkeeper.model.finding import Because, Finding, Severity
+from gradkeeper.model.optimizer import BY_HAND
 from gradkeeper.model.rule import Rule
 
 rule = Rule("GK104", "foreign-gradient", Severity.ERROR, __doc__)
@@ -67,7 +69,7 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
     own = [credit for credit in entry.spent if not credit.spent_by and not credit.by_hand]
     lines = {credit.site for credit in own}
     others = [credit for credit in entry.spent if credit.spent_by and credit.site not in lines]
-    foreign = next((one for one in others if any(_left_over(one, mine) for mine in own)), None)
+    foreign = next((one for one in others if own and _leaked(one, own, entry)), None)
     if foreign is None:
         return
     here, owner = entry.event.site, entry.owner.name
@@ -87,7 +89,26 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
     )
 
 
-def _left_over(foreign: Credit, own: Credit) -> bool:
-    """Done with where it belongs before the own backward came, or of an earlier batch."""
-    settled = foreign.settled_at is not None and foreign.settled_at < own.number
-    return settled or foreign.batch < own.batch
+def _leaked(foreign: Credit, own: list[Credit], entry: Entry[Step]) -> bool:
+    """Left over from a loss for which its optimizer had stepped before the own loss came.
+
+    That alone may be meant. It is not where the own loss keeps away from the other optimizer's
+    parameters, nor where that one had cleared its gradients too, and was done with the loss.
+    """
+    first, others = own[0], foreign.spent_by - {BY_HAND}
+    if not others or not _before(foreign.spent_at, first):
+        return False
+    if any(others & credit.owners for credit in own):
+        return _before(foreign.settled_at, first) and _covers(foreign, own, entry)
+    return foreign.batch < first.batch or _covers(foreign, own, entry)
+
+
+def _before(event: int | None, credit: Credit) -> bool:
+    return event is not None and event < credit.number
+
+
+def _covers(foreign: Credit, own: list[Credit], entry: Entry[Step]) -> bool:
+    """The own loss reaches nothing more here. A trunk that trains with two heads is another thing:
+    each loss has a head of its own, and the sum of both is meant for the trunk."""
+    reached = {name for credit in own for name in credit.accounts if name in entry.before}
+    return reached <= set(foreign.accounts)

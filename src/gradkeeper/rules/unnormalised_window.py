@@ -47,6 +47,8 @@ from gradkeeper.model.rule import Rule
 
 rule = Rule("GK201", "unnormalised-window", Severity.WARNING, __doc__)
 
+MEANS = ("mean", "assumed mean")
+
 
 @rule.at(Step)
 def check(entry: Entry[Step]) -> Iterator[Finding]:
@@ -60,7 +62,7 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
         return
     fill = [credit for credit in entry.spent if credit.site == window.site]
     several_sources = len({credit.source for credit in fill}) > 1
-    if several_sources or any(credit.reduction != "mean" for credit in fill):
+    if several_sources or any(credit.reduction not in MEANS for credit in fill):
         return
     line = window.site.seen_from(entry.event.site)
     yield rule.found(
