@@ -64,7 +64,7 @@ def _compute(
     if function is None:
         if kind is ast.Pow and isinstance(left, (int, float)) and isinstance(right, (int, float)):
             if abs(left) < 1e4 and abs(right) < 8:
-                return left**right
+                return _power(r, left, right, node)
         return Opaque(expressions.text(r, node))
     if kind is ast.Mod and isinstance(left, str):
         return Opaque(expressions.text(r, node))
@@ -79,6 +79,15 @@ def _compute(
     if isinstance(result, int) and abs(result) > LARGEST:
         return Opaque(expressions.text(r, node))
     return result
+
+
+def _power(r: Rehearsal, left: float, right: float, node: ast.AST) -> Value:
+    """Not of zero with a negative exponent, and no complex number: nobody trains by either."""
+    try:
+        result = left**right
+    except ZeroDivisionError:
+        return Opaque(expressions.text(r, node))
+    return Opaque(expressions.text(r, node)) if isinstance(result, complex) else result
 
 
 def _weighted(

@@ -323,9 +323,16 @@ def _of_instance(
 
 
 def _of_loader(
-    r: Rehearsal, value: Loader, name: str, args: Args, kwargs: Kwargs, node: ast.Call
+    r: Rehearsal, value: Loader | Wrapped, name: str, args: Args, kwargs: Kwargs, node: ast.Call
 ) -> Value:
-    return Opaque(f"{value.name}.{name}()", data=True)
+    return Opaque(f"{_name_of(value)}.{name}()", data=True)
+
+
+def _name_of(value: Value) -> str:
+    """`enumerate(loader)` has no name of its own, and goes by that of what it walks."""
+    if isinstance(value, Wrapped):
+        return f"{value.kind}({', '.join(map(_name_of, value.of))})"
+    return str(getattr(value, "name", type(value).__name__))
 
 
 def _of_loss(
