@@ -1,6 +1,7 @@
 """`gradkeeper check` from outside: exit codes, formats, selection, files, baseline."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -122,6 +123,92 @@ def test_an_unknown_setting_exits_two(here: Path) -> None:
     assert check("clean.py") == 2
 
 
+def test_the_settings_are_those_of_the_folder_that_is_checked(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, settings in (
+        ("lenient", '[tool.gradkeeper]\nignore = ["GK101"]\n'),
+        ("silent", "[tool.other]\n"),
+        ("strict", "[tool.gradkeeper]\n"),
+    ):
+        (here / name / "src").mkdir(parents=True)
+        (here / name / "pyproject.toml").write_text(settings)
+        (here / name / "src" / "stale.py").write_text(STALE)
+
+    assert check("lenient") == 0
+    assert check("strict", "lenient") == 1
+    assert check("silent") == 1
+    monkeypatch.chdir(here / "lenient")
+    assert check("../strict") == 1
+    assert check(str(here / "silent")) == 0, "of no project: as where one stands"
+
+
+def test_a_setting_may_be_one_code(here: Path) -> None:
+    (here / "pyproject.toml").write_text('[tool.gradkeeper]\nignore = "GK101"\n')
+    (here / "stale.py").write_text(STALE)
+
+    assert check("stale.py") == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("ignore = 3", 'must be a list of rules, such as ["GK101"], not 3'),
+        ("select = [1]", "must be a list of rules"),
+        ('ignore = ["GK999"]', "no rule has the code or name 'GK999'"),
+        ("per-file-ignores = 3", "must be a table of patterns and codes"),
+        ('per-file-ignores = {"a.py" = 3}', "must be a list of rules"),
+        ("selct = []", "no setting 'selct'"),
+        ("ignore = [", "pyproject.toml: "),
+    ],
+)
+def test_a_setting_that_cannot_be_understood_exits_two_and_says_what_is_wanted(
+    here: Path, capsys: pytest.CaptureFixture[str], setting: str, said: str
+) -> None:
+    (here / "pyproject.toml").write_text(f"[tool.gradkeeper]\n{setting}\n")
+    (here / "clean.py").write_text(CLEAN)
+
+    assert check("clean.py") == 2
+
+    err = capsys.readouterr().err
+    assert err.startswith(f"gradkeeper check: {here / 'pyproject.toml'}: ")
+    assert said in err
+
+
+def test_a_section_that_is_no_table_exits_two(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "pyproject.toml").write_text("[tool]\ngradkeeper = 3\n")
+    (here / "clean.py").write_text(CLEAN)
+
+    assert check("clean.py") == 2
+    assert "must be a table" in capsys.readouterr().err
+
+
+def test_a_loop_of_links_is_no_file(here: Path) -> None:
+    (here / "one.py").symlink_to("two.py")
+    (here / "two.py").symlink_to("one.py")
+    (here / "folder").symlink_to(here, target_is_directory=True)
+    (here / "clean.py").write_text(CLEAN)
+
+    assert check(".") == 0
+    assert check("one.py") == 2
+
+
+def test_a_terminal_that_knows_ascii_only_gets_a_report(here: Path) -> None:
+    (here / "stale.py").write_text(STALE.replace("step()", "step()  # \u00e9t\u00e9 \U0001f600"))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "gradkeeper", "check", "stale.py"],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert rb"optimizer.step()  # \xe9t\xe9" in done.stdout
+
+
 def test_an_unused_suppression_is_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "clean.py").write_text(CLEAN + "# gradkeeper: allow stale-gradient - once\n")
 
@@ -205,6 +292,47 @@ def test_a_fix_keeps_a_files_encoding(here: Path) -> None:
 
 def test_stdin_cannot_be_fixed_in_place() -> None:
     assert check("-", "--fix") == 2
+
+
+def test_unsafe_fixes_alone_change_nothing_and_say_so(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "stale.py").write_text(STALE)
+
+    assert check("stale.py", "--unsafe-fixes") == 1
+
+    out, err = capsys.readouterr()
+    assert (here / "stale.py").read_text() == STALE
+    assert err == "--unsafe-fixes changes nothing by itself: add --fix to apply, --diff to see\n"
+    assert "GK101" in out
+
+
+def silence(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert check(*arguments) == 0
+    out: str = capsys.readouterr().out
+    return out
+
+
+def test_silence_says_what_it_is_worth(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "empty").mkdir()
+    (here / "README.md").write_text("no code")
+    assert silence(capsys, "empty", ".") == (
+        "nothing to check: no Python file or notebook in empty, .\n"
+    )
+
+    (here / "quiet.py").write_text("print('hello')\n")
+    assert silence(capsys, ".") == "nothing found: no training loop was seen in 1 file\n"
+
+    (here / "clean.py").write_text(CLEAN)
+    assert silence(capsys, ".") == "the books balance: nothing found in 1 training loop\n"
+    assert silence(capsys, ".", "--quiet") == ""
+
+    (here / "unseen.py").write_text(
+        CLEAN.replace("    optimizer.zero", "    break\n    optimizer.zero")
+    )
+    assert silence(capsys, ".") == (
+        "nothing found: 1 training loop checked, 1 not understood (--statistics says why)\n"
+    )
 
 
 def test_statistics_say_how_much_was_understood(

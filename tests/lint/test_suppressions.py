@@ -1,5 +1,7 @@
 """Comments that silence one line, and the ones that silence nothing."""
 
+import pytest
+
 from gradkeeper.lint import check_source
 from gradkeeper.rules import ALL
 from tests.lint.linting import loop
@@ -21,6 +23,11 @@ def test_a_finding_can_be_allowed_by_code() -> None:
 
 def test_noqa_with_our_code_silences_the_line() -> None:
     assert checked("# noqa: E501, GK101") == ([], [])
+
+
+@pytest.mark.parametrize("comment", ["# NOQA:GK101", "#noqa:gk101", "# NoQA : GK101", "# NOQA"])
+def test_noqa_is_read_in_any_case_and_spacing(comment: str) -> None:
+    assert checked(comment) == ([], [])
 
 
 def test_a_blanket_noqa_silences_the_line() -> None:

@@ -13,6 +13,7 @@ from gradkeeper.rules import ALL
 
 DESIGN = {
     "GK000": ("unparsable", "error"),
+    "GK001": ("not-checked", "warning"),
     "GK101": ("stale-gradient", "error"),
     "GK102": ("discarded-gradient", "error"),
     "GK103": ("empty-step", "warning"),
@@ -46,7 +47,8 @@ DESIGN = {
     "GK605": ("swallowed-fault", "warning"),
 }
 NEEDS_SEVERAL_PROCESSES = {"GK503"}
-NEEDS_THE_TEXT = {"GK000"}
+NEEDS_THE_TEXT = {"GK000", "GK001"}
+NEEDS_A_FAILURE = {"GK001"}
 
 each_rule = pytest.mark.parametrize("rule", ALL, ids=lambda rule: rule.code)
 
@@ -81,6 +83,8 @@ def test_a_document_begins_with_one_sentence_and_says_how_to_fix_it(rule: Rule) 
 def test_a_document_holds_a_bad_block_with_a_mark_and_a_good_one_without(rule: Rule) -> None:
     if rule.code in NEEDS_SEVERAL_PROCESSES:
         pytest.skip("one process has nothing to compare")
+    if rule.code in NEEDS_A_FAILURE:
+        pytest.skip("no example is too large, and gradkeeper fails on none that we know")
 
     bad, good = rule.blocks
 

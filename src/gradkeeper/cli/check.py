@@ -19,6 +19,7 @@ NAME = "check"
 HELP = "find lifecycle faults in training code, without running it"
 STDIN = "-"
 TELLING_FIXES = ("json", "sarif")
+NOT_CHECKED = "GK001"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +28,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="files, folders, - for stdin")
     parser.add_argument("--format", choices=FORMATS, default="text", help="text by default")
     parser.add_argument("--fix", action="store_true", help="apply the fixes that are safe")
-    parser.add_argument("--unsafe-fixes", action="store_true", help="the others as well")
+    parser.add_argument(
+        "--unsafe-fixes", action="store_true", help="with --fix or --diff: the others too"
+    )
     parser.add_argument(
         "--diff",
         action="store_true",
@@ -44,16 +47,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_terminal_options(parser)
     parser.add_argument("--exit-zero", action="store_true", help="exit 0 whatever is found")
     parser.add_argument("--statistics", action="store_true", help="how much was understood")
+    parser.add_argument(
+        "--traceback", action="store_true", help="show where gradkeeper itself failed (GK001)"
+    )
     parser.add_argument("--baseline", type=Path, metavar="FILE", help="tell only what is new")
     parser.add_argument("--write-baseline", type=Path, metavar="FILE", help="accept what is there")
 
 
 def run(args: argparse.Namespace) -> int:
-    selection = _selection(args)
+    if args.unsafe_fixes and not (args.fix or args.diff):
+        complain("--unsafe-fixes changes nothing by itself: add --fix to apply, --diff to see")
+    selections = _selections(args)
     args.held = {}
-    results = _check(args)
+    results = _check(args, selections)
     _tell_unused(results)
-    wanted = partial(_wanted, selection=selection, args=args)
+    if args.traceback:
+        _tell_tracebacks(results)
+    wanted = partial(_wanted, selections=selections, args=args)
     findings = wanted([one for _, checked in results for one in checked.findings], args.held)
     if args.write_baseline:
         return _write_baseline(findings, args)
@@ -61,14 +71,21 @@ def run(args: argparse.Namespace) -> int:
         from gradkeeper.cli.fixing import show
 
         show(findings, wanted, args.held, unsafe=args.unsafe_fixes)
-        return 1 if findings and not args.exit_zero else 0
-    if args.fix or args.unsafe_fixes:
+        return _code(findings, args)
+    if args.fix:
         from gradkeeper.cli.fixing import fix
 
         findings = fix(findings, wanted, unsafe=args.unsafe_fixes)
-    _report(findings, args)
+    _report(findings, results, args)
     if args.statistics:
         _statistics(results, args)
+    return _code(findings, args)
+
+
+def _code(findings: "list[Finding]", args: argparse.Namespace) -> int:
+    """2 where a file was not checked to its end: then nobody knows what else there is to find."""
+    if any(one.rule == NOT_CHECKED for one in findings):
+        return 2
     return 1 if findings and not args.exit_zero else 0
 
 
@@ -76,71 +93,69 @@ def _wanted(
     findings: "list[Finding]",
     held: dict[str, bytes],
     *,
-    selection: Any,
+    selections: Any,
     args: argparse.Namespace,
 ) -> "list[Finding]":
     """Those of selected rules that the baseline doesn't know. `held`: files not as on disk."""
-    chosen = [one for one in findings if selection.wants(one)]
+    chosen = [one for one in findings if selections.wants(one)]
     return chosen if args.baseline is None else _unknown(chosen, held, args)
 
 
-def _selection(args: argparse.Namespace) -> Any:
-    from gradkeeper.lint.config import ConfigError, find
-    from gradkeeper.lint.selection import Selection, UnknownCodeError, codes
+def _selections(args: argparse.Namespace) -> Any:
+    from gradkeeper.lint.selection import Selections, UnknownCodeError
 
     try:
-        settings, root = find()
-        if not (settings or args.select or args.extend_select or args.ignore):
-            return Selection(root=root)
-        from gradkeeper.rules import ALL
-
-        chosen = args.select or settings.get("select")
-        per_file = settings.get("per-file-ignores", {})
-        return Selection(
-            select=codes(chosen, ALL) if chosen else None,
-            extend=codes(args.extend_select, ALL),
-            ignore=codes([*args.ignore, *settings.get("ignore", [])], ALL),
-            per_file=[(pattern, codes(words, ALL)) for pattern, words in per_file.items()],
-            root=root,
-        )
+        return Selections(select=args.select, extend=args.extend_select, ignore=args.ignore)
     except UnknownCodeError as error:
-        known = "`gradkeeper rules` lists them"
-        raise CliError(f"no rule has the code or name {str(error)!r}: {known}") from None
-    except ConfigError as error:
         raise CliError(str(error)) from None
 
 
-def _check(args: argparse.Namespace) -> list[tuple[str, Any]]:
+def _check(args: argparse.Namespace, selections: Any) -> list[tuple[str, Any]]:
     from gradkeeper.cli.progress import Progress
     from gradkeeper.lint.files import find
-    from gradkeeper.lint.runner import check_files
+    from gradkeeper.lint.runner import check_bytes, check_files
 
-    if STDIN in args.paths and (args.fix or args.unsafe_fixes) and not args.diff:
+    if STDIN in args.paths and args.fix and not args.diff:
         raise CliError("what comes from stdin cannot be fixed in place: --diff shows the fixes")
     named = [path for path in args.paths if path != STDIN]
     for path in named:
         if not os.path.exists(path):
             raise CliError(f"there is no file or folder {path}")
-    fixes = args.fix or args.unsafe_fixes or args.diff or args.format in TELLING_FIXES
+    fixes = args.fix or args.diff or args.format in TELLING_FIXES
     paths = list(find(named))
+    _read_settings(selections, paths, args)
     results = []
     if paths:
         with Progress(len(paths), sys.stderr, wanted=not args.quiet) as progress:
             checked = check_files(paths, named, fixes=fixes)
             results = [progress.one(result) for result in checked]
     if STDIN in args.paths:
-        from gradkeeper.lint.check import check_source
-        from gradkeeper.rules import ALL
-
         text = args.held["<stdin>"] = sys.stdin.buffer.read()
-        results.append(("<stdin>", check_source(text, "<stdin>", ALL, fixes=fixes)))
+        results.append(("<stdin>", check_bytes(text, "<stdin>", fixes=fixes)))
     return results
+
+
+def _read_settings(selections: Any, paths: list[str], args: argparse.Namespace) -> None:
+    """First of all: what is wrong with them is told before a large tree is read."""
+    from gradkeeper.lint.config import ConfigError
+
+    try:
+        for path in [*paths, *(["<stdin>"] if STDIN in args.paths else [])]:
+            selections.of(path)
+    except ConfigError as error:
+        raise CliError(str(error)) from None
 
 
 def _tell_unused(results: Iterable[tuple[str, Any]]) -> None:
     for path, checked in results:
         for line, name in checked.unused:
             complain(f"{path}:{line}: nothing to allow here: {name} is not found")
+
+
+def _tell_tracebacks(results: Iterable[tuple[str, Any]]) -> None:
+    for path, checked in results:
+        if checked.traceback:
+            complain(f"{path}:\n{checked.traceback}")
 
 
 def _print_of(finding: "Finding", held: dict[str, bytes]) -> str:
@@ -182,13 +197,39 @@ def _write_baseline(findings: "Sequence[Finding]", args: argparse.Namespace) -> 
     return 0
 
 
-def _report(findings: "list[Finding]", args: argparse.Namespace) -> None:
+def _report(
+    findings: "list[Finding]", results: list[tuple[str, Any]], args: argparse.Namespace
+) -> None:
+    if not findings and args.format == "text":
+        tell("" if args.quiet else f"{_nothing_found(results, args)}\n")
+        return
     tell(rendered(findings, args, sys.stdout))
+
+
+def _nothing_found(results: list[tuple[str, Any]], args: argparse.Namespace) -> str:
+    """What silence is worth: it says something only of loops that were understood."""
+    from gradkeeper.report.paint import paint_for
+
+    if not results:
+        return f"nothing to check: no Python file or notebook in {', '.join(args.paths)}"
+    loops = sum(checked.loops for _, checked in results)
+    understood = sum(checked.rehearsed for _, checked in results)
+    if not loops:
+        return f"nothing found: no training loop was seen in {_count(len(results), 'file')}"
+    if understood < loops:
+        why = "" if args.statistics else " (--statistics says why)"
+        checked = _count(understood, "training loop")
+        return f"nothing found: {checked} checked, {loops - understood} not understood{why}"
+    good = paint_for(sys.stdout, args.color).good("the books balance")
+    return f"{good}: nothing found in {_count(loops, 'training loop')}"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _statistics(results: Iterable[tuple[str, Any]], args: argparse.Namespace) -> None:
     """How much was understood: silence about the rest is no proof."""
-    stream = sys.stdout if args.format == "text" else sys.stderr
     loops = rehearsed = 0
     reasons: dict[str, int] = {}
     for _, checked in results:
@@ -197,10 +238,12 @@ def _statistics(results: Iterable[tuple[str, Any]], args: argparse.Namespace) ->
         for why, count in checked.reasons.items():
             reasons[why] = reasons.get(why, 0) + count
     share = f" ({rehearsed / loops:.0%})" if loops else ""
-    print(
+    lines = [
         f"training loops: {loops} seen, {rehearsed} rehearsed through to a step{share}, "
         f"{loops - rehearsed} not understood",
-        file=stream,
-    )
-    for why, count in sorted(reasons.items(), key=lambda one: -one[1]):
-        print(f"  {count:4} {why}", file=stream)
+        *(f"  {count:4} {why}" for why, count in sorted(reasons.items(), key=lambda one: -one[1])),
+    ]
+    if args.format == "text":
+        tell("\n".join(lines) + "\n")
+    else:
+        complain("\n".join(lines))

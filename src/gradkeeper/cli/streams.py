@@ -39,10 +39,16 @@ def _write(text: str, stream: TextIO | None) -> None:
     if stream is None or stream.closed:
         return
     try:
-        stream.write(text)
+        stream.write(_writable(text, stream))
         stream.flush()
     except OSError as error:
         # It ends nowhere from now on, with what it still holds.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         if not isinstance(error, BrokenPipeError):
             raise CliError(f"the output cannot be written: {error.strerror}") from None
+
+
+def _writable(text: str, stream: TextIO) -> str:
+    """As far as the stream knows its letters: a terminal may know ASCII only."""
+    encoding = stream.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)

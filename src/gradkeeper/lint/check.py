@@ -2,7 +2,7 @@
 
 import ast
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 LONGEST = 4_000_000
 """Bytes; what is larger is data in the shape of code."""
+TOO_DEEP = "it is nested too deeply"
+TOO_LARGE = "it is too large to rehearse"
 
 
 @dataclass(slots=True)
@@ -30,6 +32,32 @@ class Checked:
     """Those that came to a step."""
     reasons: dict[str, int] = field(default_factory=dict)
     """Why the others were not understood."""
+    traceback: str = ""
+    """Of the fault in gradkeeper itself that ended this check."""
+
+
+def guarded(path: str, check: Callable[[], Checked]) -> Checked:
+    """The barrier: whatever goes wrong while a file is checked costs that file, and no other."""
+    try:
+        return check()
+    except RecursionError:
+        return Checked([not_checked(path, TOO_DEEP)], traceback=_traceback())
+    except MemoryError:
+        return Checked([not_checked(path, "it needs more memory than there is")])
+    except Exception as error:
+        why = f"gradkeeper failed on it ({_described(error)})"
+        return Checked([not_checked(path, why)], traceback=_traceback())
+
+
+def _described(error: Exception) -> str:
+    said = " ".join(str(error).split())
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _traceback() -> str:
+    from traceback import format_exc
+
+    return format_exc()
 
 
 def check_source(
@@ -40,7 +68,13 @@ def check_source(
     project: Any = None,
     fixes: bool = True,
 ) -> Checked:
-    """What the rules say of one source; suppressions are honoured."""
+    """What the rules say of one source; suppressions are honoured. Never raises."""
+    return guarded(path, lambda: _check_source(text, path, rules, project, fixes=fixes))
+
+
+def _check_source(
+    text: bytes | str, path: str, rules: "Iterable[Rule]", project: Any, *, fixes: bool
+) -> Checked:
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     tree = parse(raw, path)
     if isinstance(tree, Finding):
@@ -60,15 +94,15 @@ def check_source(
 
 def parse(raw: bytes, path: str) -> ast.Module | Finding:
     if len(raw) > LONGEST:
-        return ast.Module([], [])
+        return not_checked(path, f"it is larger than {LONGEST // 10**6} MB")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return ast.parse(raw, path)
     except (SyntaxError, ValueError) as error:
         return unparsable(error, path)
-    except (RecursionError, MemoryError):
-        return unparsable(ValueError("it is nested too deeply"), path)
+    except (RecursionError, MemoryError):  # the parser says the latter of the former
+        return not_checked(path, TOO_DEEP)
 
 
 def unparsable(error: Exception, path: str) -> Finding:
@@ -86,26 +120,50 @@ def unparsable(error: Exception, path: str) -> Finding:
     )
 
 
+def not_checked(path: str, why: str, *, site: Site | None = None, detail: str = "") -> Finding:
+    return Finding(
+        rule="GK001",
+        name="not-checked",
+        severity=Severity.WARNING,
+        site=site or Site(path, 1),
+        message=f"could not be checked to the end: {why}",
+        detail=detail or "silence about this file means nothing",
+        remedy="read it yourself, or --ignore GK001 to accept that",
+    )
+
+
 def rehearse_tree(
     tree: ast.Module, path: str, rules: "Iterable[Rule]", *, project: Any = None
 ) -> Checked:
-    from gradkeeper.lint.judge import judge
+    from gradkeeper.lint.judge import beyond_budget, judge
     from gradkeeper.lint.rehearse import Program, roots
     from gradkeeper.lint.survey import survey
 
-    try:
-        program = Program(tree, survey(tree), path, project)
-        folded = Findings()
-        rules = tuple(rules)
-        for runs in roots(program):
-            for finding in judge(runs, rules):
-                if finding.site.file == path:
-                    folded.add(finding)
-    except RecursionError:
-        return Checked(reasons={"nested too deeply": 1})
+    program = Program(tree, survey(tree), path, project)
+    folded = Findings()
+    rules = tuple(rules)
+    for runs in roots(program):
+        for finding in judge(runs, rules):
+            if finding.site.file == path:
+                folded.add(finding)
+        if program.survey.training and beyond_budget(runs):
+            folded.add(not_checked(path, TOO_LARGE))
+    unseen = _never_entered(program)
+    if unseen is not None:
+        folded.add(not_checked(path, TOO_LARGE, site=Site(path, unseen.lineno)))
     seen = program.survey.training
     rehearsed = [loop for loop in seen if program.finished.get(loop)]
     return Checked(list(folded), [], len(seen), len(rehearsed), _reasons(program, seen))
+
+
+def _never_entered(program: Any) -> Any:
+    """A training loop in a function for which nothing was left of the file's budget."""
+    unseen = [loop for loop in program.survey.training if loop not in program.finished]
+    for function in program.left:
+        for loop in unseen:
+            if function.lineno < loop.lineno <= function.end_lineno:
+                return loop
+    return None
 
 
 def _reasons(program: Any, loops: list[ast.AST]) -> dict[str, int]:

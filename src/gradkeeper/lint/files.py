@@ -46,7 +46,9 @@ def _below(folder: str) -> Iterator[str]:
                 continue
             if is_folder:
                 folders.append((entry.path, ignored))
-            elif entry.is_file():
+            elif os.path.isfile(
+                entry.path
+            ):  # not entry.is_file(): a loop of links is an error to it
                 yield os.path.normpath(entry.path)
         waiting.extend(reversed(folders))
 

@@ -17,6 +17,8 @@ BY_RANKS = ("GK501",)
 """What depends on a test that picks the micro-batch to synchronise on."""
 ON_ALL_STEPS = ("GK107",)
 """What only a run can tell in which no step is out of sight."""
+BUDGETS = ("too large to rehearse to the end", "nested too deeply")
+"""Doubts that are a matter of size."""
 Key = tuple[str, str, int]
 
 
@@ -39,6 +41,12 @@ def judge(runs: Iterable[Run], rules: Iterable[Rule]) -> list[Finding]:
             if key not in found:
                 found[key] = _weigh(key, finding, trusted, heard, lines)
     return list(found.values())
+
+
+def beyond_budget(runs: list[Run]) -> bool:
+    """Whether these runs tell nothing because most of them came to no end."""
+    cut = [run for run in runs if any(why in BUDGETS for why in run.doubts)]
+    return 2 * len(cut) > len(runs)
 
 
 def _may_speak(finding: Finding, run: Run) -> bool:

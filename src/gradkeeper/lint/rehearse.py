@@ -53,6 +53,8 @@ class Program:
     finished: dict[ast.AST, bool] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)
     operations: int = 0
+    left: list[ast.AST] = field(default_factory=list)
+    """Training functions that were never entered, because there was too much before them."""
 
     @property
     def budget(self) -> int:
@@ -67,20 +69,19 @@ def roots(program: Program) -> Iterator[list[Run]]:
     yield explore(program, None)
     for _ in range(MOST_ROOTS):
         root = _next_root(program)
-        if root is None or program.operations > program.budget:
+        if root is None:
             return
+        if program.operations > program.budget:
+            break
         program.visited.add(root)
         yield explore(program, root)
+    program.left = _waiting(program)
 
 
 def _next_root(program: Program) -> ast.AST | None:
     """A loud function that nobody has entered; callers come before what they call."""
     survey = program.survey
-    waiting = [
-        node
-        for node in survey.order
-        if node in survey.loud and node not in program.visited and _trains(node, survey)
-    ]
+    waiting = _waiting(program)
     if not waiting:
         return None
     called = {name for node in waiting for name in survey.calls.get(node, ())}
@@ -88,6 +89,15 @@ def _next_root(program: Program) -> ast.AST | None:
         if node.name not in called:  # type: ignore[attr-defined]
             return node
     return waiting[-1]
+
+
+def _waiting(program: Program) -> list[ast.AST]:
+    survey = program.survey
+    return [
+        node
+        for node in survey.order
+        if node in survey.loud and node not in program.visited and _trains(node, survey)
+    ]
 
 
 def _trains(node: ast.AST, survey: Survey) -> bool:

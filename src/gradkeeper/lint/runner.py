@@ -2,11 +2,12 @@
 
 import gc
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from gradkeeper.lint import notebook
-from gradkeeper.lint.check import Checked, check_source, parse, unparsable
+from gradkeeper.lint.check import Checked, check_source, guarded, not_checked, parse, unparsable
 from gradkeeper.lint.vocabulary import may_train
 from gradkeeper.model.finding import Finding
 
@@ -28,11 +29,35 @@ def check_files(
     if len(paths) <= FEW or cores < 2:
         yield from zip(paths, map(work, paths), strict=True)
         return
+    yield from _on_cores(paths, work, cores)
+
+
+def _on_cores(
+    paths: Sequence[str], work: Callable[[str], Checked], cores: int
+) -> Iterator[tuple[str, Checked]]:
     from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
 
     chunk = max(1, min(64, len(paths) // (cores * 8)))
+    done = 0
     with ProcessPoolExecutor(cores, initializer=collect_rarely) as pool:
-        yield from zip(paths, pool.map(work, paths, chunksize=chunk), strict=True)
+        try:
+            for result in pool.map(work, paths, chunksize=chunk):
+                yield paths[done], result
+                done += 1
+        except BrokenProcessPool:  # by one of those at work just now: each again, by itself
+            pass
+    waiting = deque(paths[done:])
+    while waiting:
+        with ProcessPoolExecutor(1, initializer=collect_rarely) as pool:
+            try:
+                while waiting:
+                    yield waiting[0], pool.submit(work, waiting[0]).result()
+                    waiting.popleft()
+            except BrokenProcessPool:
+                why = "the process that checked it died, perhaps for want of memory"
+                path = waiting.popleft()
+                yield path, Checked([not_checked(path, why)])
 
 
 def collect_rarely() -> None:
@@ -58,7 +83,11 @@ def check_file(
 
 
 def check_bytes(raw: bytes, path: str, *, thorough: bool = True, fixes: bool = True) -> Checked:
-    """What a file of this name would be told if it held this."""
+    """What a file of this name would be told if it held this. Never raises."""
+    return guarded(path, lambda: _check_bytes(raw, path, thorough=thorough, fixes=fixes))
+
+
+def _check_bytes(raw: bytes, path: str, *, thorough: bool, fixes: bool) -> Checked:
     if path.endswith(".ipynb"):
         return check_notebook(raw, path, fixes=fixes)
     if not may_train(raw):

@@ -20,6 +20,7 @@ from gradkeeper.rules import (
     never_stepped,
     none_grad_access,
     nonfinite_spent,
+    not_checked,
     optimizer_in_loop,
     orphan_parameter,
     pending_not_saved,
@@ -41,6 +42,7 @@ from gradkeeper.rules import (
 
 ALL: tuple[Rule, ...] = (
     unparsable.rule,
+    not_checked.rule,
     stale_gradient.rule,
     discarded_gradient.rule,
     empty_step.rule,

@@ -1,0 +1,176 @@
+"""One file that cannot be checked costs that file: GK001, exit code 2, and the others are told."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradkeeper.cli import main
+from gradkeeper.lint import check, check_source, runner
+from gradkeeper.lint.check import Checked
+from gradkeeper.rules import ALL
+from tests.lint.linting import HEAD, loop
+
+STALE = loop("model(x).mean().backward()\noptimizer.step()")
+CLEAN = loop("optimizer.zero_grad()\nmodel(x).mean().backward()\noptimizer.step()")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, fault: BaseException) -> None:
+    """Whatever rehearses a file fails on one of them."""
+    rehearse = check.rehearse_tree
+
+    def failing(tree: Any, path: str, *args: Any, **options: Any) -> Checked:
+        if path.endswith("planted.py"):
+            raise fault
+        return rehearse(tree, path, *args, **options)
+
+    monkeypatch.setattr(check, "rehearse_tree", failing)
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (AttributeError("no such thing"), "AttributeError: no such thing"),
+        (RecursionError(), "nested too deeply"),
+        (MemoryError(), "memory"),
+        (AssertionError(), "AssertionError"),
+    ],
+)
+def test_a_planted_crash_costs_exactly_one_file(
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    fault: Exception,
+    why: str,
+) -> None:
+    plant(monkeypatch, fault)
+    (here / "a_stale.py").write_text(STALE)
+    (here / "planted.py").write_text(STALE)
+    (here / "z_stale.py").write_text(STALE)
+
+    code = main(["check", "."])
+
+    out, err = capsys.readouterr()
+    assert code == 2
+    assert [line for line in out.splitlines() if "  GK" in line] == [
+        "a_stale.py:9:5  GK101 stale-gradient",
+        "planted.py:1:1  GK001 not-checked (warning)",
+        "z_stale.py:9:5  GK101 stale-gradient",
+    ]
+    assert why in out
+    assert "Traceback" not in out + err
+
+
+def test_the_traceback_is_shown_where_it_is_asked_for(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant(monkeypatch, AttributeError("no such thing"))
+    (here / "planted.py").write_text(STALE)
+
+    assert main(["check", "planted.py", "--traceback"]) == 2
+
+    out, err = capsys.readouterr()
+    assert "Traceback" not in out
+    assert err.startswith("planted.py:\nTraceback")
+    assert "AttributeError: no such thing" in err
+
+
+def test_who_accepts_a_file_that_is_not_checked_may_say_so(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch, AttributeError("no such thing"))
+    (here / "planted.py").write_text(STALE)
+
+    assert main(["check", "planted.py", "--select", "GK102", "--exit-zero"]) == 2
+    assert main(["check", "planted.py", "--ignore", "GK001"]) == 0
+
+
+def test_the_user_may_still_interrupt(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, KeyboardInterrupt())
+    (here / "planted.py").write_text(STALE)
+
+    with pytest.raises(KeyboardInterrupt):
+        main(["check", "planted.py"])
+
+
+def dies_on_three(path: str) -> Checked:
+    if path == "3":
+        os._exit(1)
+    return Checked(loops=int(path))
+
+
+def test_a_process_that_dies_takes_one_file_with_it() -> None:
+    paths = [str(number) for number in range(20)]
+
+    results = list(runner._on_cores(paths, dies_on_three, 2))
+
+    assert [path for path, _ in results] == paths
+    assert [path for path, checked in results if checked.findings] == ["3"]
+    assert sum(checked.loops for _, checked in results) == sum(range(20)) - 3
+
+
+CHAIN = "if a == 0:\n    pass\n" + "".join(
+    f"elif a == {n}:\n    optimizer.zero_grad()\n" for n in range(1, 1000)
+)
+NESTED = "".join(" " * depth + f"for x{depth} in loader:\n" for depth in range(30))
+STEP = "model(x).mean().backward()\n{}optimizer.step()\n"
+HUGE = "data = [\n" + "    'loss.backward()',\n" * 250_000 + "]\n"
+LARGE = {
+    "a thousand elif": HEAD + CHAIN + "for x in loader:\n    " + STEP.format("    "),
+    "thirty loops inside one another": HEAD + NESTED + " " * 30 + STEP.format(" " * 30),
+    "megabytes": HUGE + STALE,
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_what_is_beyond_the_budget_is_told(name: str) -> None:
+    found = check_source(LARGE[name], "large.py", ALL, fixes=False).findings
+
+    assert [(one.rule, one.name) for one in found] == [("GK001", "not-checked")]
+
+
+TQDM = """\
+from tqdm import tqdm
+bar = tqdm(enumerate(loader), total=4)
+for i, x in bar:
+    optimizer.zero_grad()
+    model(x).mean().backward()
+    optimizer.step()
+    bar.close()
+"""
+ZIPPED = TQDM.replace("enumerate(loader)", "zip(loader, [1, 2])")
+NOAM = """\
+step = 0.0
+for x in loader:
+    optimizer.param_groups[0]["lr"] = min(step ** -0.5, step * (-40.0) ** 1.5)
+    optimizer.zero_grad()
+    model(x).mean().backward()
+    optimizer.step()
+    step += 1
+"""
+
+
+@pytest.mark.parametrize("code", [TQDM, ZIPPED, NOAM])
+def test_what_once_crashed_is_checked(code: str) -> None:
+    checked = check_source(HEAD + code, "train.py", ALL)
+
+    assert (checked.findings, checked.rehearsed) == ([], 1)
+
+
+def test_a_file_in_which_training_is_left_over_is_not_called_checked() -> None:
+    body = "    optimizer.zero_grad()\n    for x in loader:\n        model(x).mean().backward()\n"
+    many = "".join(
+        f"def train_{n}(model, optimizer, loader):\n{body}        optimizer.step()\n"
+        for n in range(40)
+    )
+
+    found = check_source("import torch\n" + many, "many.py", ALL, fixes=False).findings
+
+    assert "GK001" in {one.rule for one in found}
