@@ -1,10 +1,12 @@
 """A few processes that form a process group, and run one function after another in it."""
 
+import gc
 import os
 import socket
 import traceback
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import count
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -66,10 +68,25 @@ def free_port() -> int:
 def _serve(pipe: Connection, rank: int, size: int, port: int, timeout: float) -> None:
     torch.set_num_threads(1)
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    dist.init_process_group("gloo", rank=rank, world_size=size, timeout=timedelta(seconds=timeout))
-    while True:
-        function, number, arguments = pipe.recv()
+    patience = timedelta(seconds=timeout)
+    store = dist.TCPStore("127.0.0.1", port, size, is_master=rank == 0, timeout=patience)
+    # What is here by now stays: it need not be searched after each function.
+    gc.freeze()
+    for number in count():
+        function, its_rank, arguments = pipe.recv()
+        own = dist.PrefixStore(f"function {number}", store)
+        dist.init_process_group("gloo", store=own, rank=rank, world_size=size, timeout=patience)
         try:
-            pipe.send((False, function(number, *arguments)))
+            answer = (False, function(its_rank, *arguments))
         except BaseException:
-            pipe.send((True, f"rank {rank}: {traceback.format_exc()}"))
+            answer = (True, f"rank {rank}: {traceback.format_exc()}")
+        _end_groups()
+        pipe.send(answer)
+
+
+def _end_groups() -> None:
+    """All that the function made. Each has threads that wake a hundred times a second: left to the
+    end of the tests, some hundred groups keep every core of the machine busy."""
+    dist.destroy_process_group()
+    # Modules wrapped by DDP hold theirs, and are parts of cycles.
+    gc.collect()
