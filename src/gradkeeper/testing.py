@@ -60,7 +60,7 @@ def assert_resume_exact(
     cwd: str | os.PathLike[str] | None = None,
     timeout: float | None = None,
 ) -> None:
-    """Fails unless a training script that is killed and restarted ends with the same weights.
+    """Fails unless a training script that is killed resumes, and ends with the same weights.
 
     `command` is run as `gradkeeper prove-resume` runs it: once to the end, and once killed after
     `kills` random steps, each time in a fresh copy of the working folder. ProveError if nothing

@@ -61,6 +61,22 @@ def test_a_command_that_is_no_python(
     assert reason in refused(capsys, monkeypatch, tmp_path, *command)
 
 
+def test_a_script_that_saves_and_never_loads_proves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both runs train alike from the beginning, and end with equal weights."""
+    (tmp_path / "train.py").write_text(RECIPE)
+    monkeypatch.chdir(tmp_path)
+    command = [sys.executable, "train.py", "never"]
+
+    assert main(["prove-resume", "--kills", "1", "--seed", "6", "--", *command]) == 2
+
+    said = capsys.readouterr().out
+    assert "train.py never: nothing was resumed, so nothing is proven" in said
+    assert "it started from the beginning each time" in said
+    assert "by the last kill it had written state.pt: if that is a checkpoint, load it" in said
+
+
 @pytest.mark.parametrize("option", ["--kills=0", "--timeout=0", "--timeout=soon"])
 def test_a_number_that_makes_no_sense_is_refused(option: str) -> None:
     with pytest.raises(SystemExit) as stop:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gradkeeper.prove.diagnosis import parting
+from gradkeeper.prove.diagnosis import began_anew, parting
 from gradkeeper.prove.record import Backward, Record, Step
 
 TORCH = frozenset({"torch"})
@@ -36,6 +36,41 @@ def changed(record: Record, **facts: Any) -> Record:
     """The first backward with other facts."""
     first = replace(record.backwards[0], **facts)
     return replace(record, events=(first, *record.events[1:]))
+
+
+def test_a_restart_that_does_all_of_it_once_more_began_anew() -> None:
+    assert began_anew(run(), run())
+    assert began_anew(replace(run(end=2), killed=True, final=None), run())
+
+
+def test_a_restart_with_later_weights_went_on() -> None:
+    assert not began_anew(run(2), run())
+    assert not began_anew(replace(run(), began="of no step"), run())
+
+
+def test_a_restart_within_the_first_window_went_on_though_its_weights_are_the_first() -> None:
+    restart = replace(run(micro=1), final=None)
+
+    assert restart.began == run().began
+    assert not began_anew(restart, run())
+
+
+def test_a_restart_that_had_less_to_do_went_on_though_no_state_tells() -> None:
+    """A warm-up whose first step changed nothing: only the number of steps is left to see."""
+    asleep = {"weights": "w0", "optimizer": "o", "batch": None, "generators": {}, "loss": "l"}
+    one = replace(run(end=1).backwards[0], gradients=None, **asleep)
+    step = Step("w0", (0.0,))
+    whole = replace(run(), began="w0", events=(one, step) * 4)
+
+    assert not began_anew(replace(whole, events=(one, step) * 3), whole)
+    assert began_anew(whole, whole)
+
+
+def test_steps_without_a_backward_are_told_apart_by_their_weights() -> None:
+    whole = replace(run(), events=tuple(run().steps))
+
+    assert began_anew(whole, whole)
+    assert not began_anew(replace(whole, began="w2", events=whole.events[2:]), whole)
 
 
 def test_a_restart_that_goes_the_same_way_does_not_part() -> None:

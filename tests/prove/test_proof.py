@@ -61,11 +61,59 @@ def test_each_thing_that_is_left_out_has_its_own_word(
 
 
 @pytest.mark.slow
-def test_a_script_that_never_resumes_is_told_so_though_it_is_exact(tmp_path: Path) -> None:
-    found = proof_of(tmp_path, "never")
+def test_a_script_that_saves_nothing_proves_nothing(tmp_path: Path) -> None:
+    found = proof_of(tmp_path, script=RECIPE.replace("            save()", "            pass"))
 
-    assert found.exact
-    assert "it started from the beginning each time: nothing was resumed" in as_text(found)
+    assert (found.equal, found.resumed) == (True, False)
+    assert "by the last kill it had written no file: does it save" in as_text(found)
+
+
+@pytest.mark.slow
+def test_a_checkpoint_within_the_first_window_is_one_to_go_on_from(tmp_path: Path) -> None:
+    """Its weights are those of the beginning."""
+    first = RECIPE.replace("epoch < 2", "epoch < 1").replace("(32", "(8")
+
+    found = proof_of(tmp_path, "mid-window", script=first)
+
+    assert found.exact, as_text(found)
+    assert "went on in step 1" in as_text(found)
+
+
+ENGINE = """
+import sys
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+from gradkeeper import Engine
+
+torch.manual_seed(0)
+data = TensorDataset(torch.randn(32, 4), torch.randn(32, 1))
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.AdamW(model.parameters())
+engine = Engine(model, optimizer, checkpoint="run", save_every=int(sys.argv[1]), progress=False)
+for window in engine.windows(DataLoader(data, batch_size=2, shuffle=True), size=2):
+    with window:
+        for x, y in window:
+            window.backward(torch.nn.functional.mse_loss(model(x), y))
+"""
+
+
+@pytest.mark.slow
+def test_an_engine_that_is_not_asked_to_resume_refuses_to_save_over_the_other_run(
+    tmp_path: Path,
+) -> None:
+    found = proof_of(tmp_path, "1", script=ENGINE)
+
+    assert not found.exact
+    assert found.failure is not None
+    assert "resume()" in found.failure
+
+
+@pytest.mark.slow
+def test_an_engine_killed_before_its_first_save_has_resumed_nothing(tmp_path: Path) -> None:
+    found = proof_of(tmp_path, "100", script=ENGINE)
+
+    assert (found.equal, found.resumed) == (True, False)
+    assert "by the last kill it had written no file" in as_text(found)
 
 
 @pytest.mark.slow

@@ -15,8 +15,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "gradkeeper prove-resume [options] -- python train.py [args ...]"
     parser.epilog = (
         "Each run works in a fresh copy of the working folder. Exit 0: exact; 1: the weights "
-        "differ, or a restart fails; 2: nothing can be said (the script fails, takes no step, or "
-        "does not repeat itself)."
+        "differ, or a restart fails; 2: nothing can be said (the script fails, takes no step, "
+        "does not repeat itself, or resumes nothing)."
     )
     parser.add_argument("--kills", type=_count, default=5, metavar="N", help="how many (5)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="where they fall (0)")
@@ -63,7 +63,9 @@ def run(args: argparse.Namespace) -> int:
     except ProveError as error:
         raise CliError(str(error)) from None
     tell(as_json(proof) if args.format == "json" else as_text(proof))
-    return 0 if proof.exact else 1
+    if proof.exact:
+        return 0
+    return 2 if proof.equal else 1
 
 
 def _count(text: str) -> int:

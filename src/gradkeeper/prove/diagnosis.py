@@ -49,6 +49,21 @@ def parting(kill: int, restart: Record, whole: Record, steady: frozenset[str]) -
     return Parting(kill, base + step + 1, tuple(causes or _last_resort(pairs)))
 
 
+def began_anew(restart: Record, whole: Record) -> bool:
+    """Whether it resumed nothing: it begins where the uninterrupted run began, and does all of it.
+
+    Equal weights alone do not tell: in a first window, or while a warm-up leaves the weights as
+    they are, a checkpoint holds those of the beginning.
+    """
+    if restart.began != whole.began:
+        return False
+    if restart.final is not None and len(restart.events) < len(whole.events):
+        return False
+    if not restart.backwards or not whole.backwards:
+        return True
+    return _place(restart.backwards[0], whole.backwards) == 0
+
+
 def seeded(one: Record, other: Record) -> frozenset[str]:
     """The generators that two fresh starts found in the same state: the others are anybody's."""
     if not one.backwards or not other.backwards:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gradkeeper.prove.checking import checked, how_it_ended
-from gradkeeper.prove.diagnosis import Parting, parting, seeded
+from gradkeeper.prove.diagnosis import Parting, began_anew, parting, seeded
 from gradkeeper.prove.errors import ProveError
 from gradkeeper.prove.record import Record
 from gradkeeper.prove.running import Ended, Point
@@ -16,6 +16,7 @@ class Killed:
     starts: list[Ended] = field(default_factory=list)
     known: dict[str, int] = field(default_factory=dict)
     kills: list[Point] = field(default_factory=list)
+    left: tuple[str, ...] = ()  # files in the copy at the last kill that it had written itself
 
     @property
     def records(self) -> list[Record]:
@@ -55,10 +56,13 @@ def refuse_what_is_not_fresh(killed: Killed) -> None:
         checked(first)
 
 
-def resumptions(killed: Killed) -> Iterator[Kill]:
+def resumptions(killed: Killed, whole: Record) -> Iterator[Kill]:
     for point, following in zip(killed.kills, killed.starts[1:], strict=False):
         record = following.record
-        yield Kill(point, None if record is None else killed.base(record))
+        if record is None:
+            yield Kill(point, None)
+        else:
+            yield Kill(point, killed.base(record), began_anew(record, whole))
 
 
 def failure(killed: Killed) -> str | None:

@@ -22,7 +22,7 @@ from gradkeeper.prove.outputs import written
 from gradkeeper.prove.record import Record
 from gradkeeper.prove.running import Ended, Plan, Point, start
 from gradkeeper.prove.verdict import Proof, after
-from gradkeeper.prove.workplace import Source, Workplace, build, source_of
+from gradkeeper.prove.workplace import Source, Workplace, build, source_of, written_into
 
 Say = Callable[[str], None]
 KILLS = 5
@@ -100,6 +100,8 @@ class _Job:
                     break
                 self.say(f"kill {len(killed.kills) + 1}: {after(kill)}")
                 killed.kills.append(kill)
+                outside = [str(path) for path in written(ended.folder) if path.is_file()]
+                killed.left = (*written_into(workplace), *outside)
                 killed.learn(ended.record, otherwise)
                 otherwise = kill[0]
         finally:
@@ -115,8 +117,9 @@ class _Job:
             asked=asked,
             steps=len(record.steps),
             backwards=len(record.backwards),
-            kills=tuple(resumptions(killed)),
+            kills=tuple(resumptions(killed, record)),
             failure=failure(killed),
+            left=killed.left,
         )
         if proof.failure is not None or last.record is None or last.record.final == record.final:
             return proof

@@ -24,6 +24,7 @@ def _lines(proof: Proof) -> Iterator[str]:
         yield f"   {len(proof.kills)} of {proof.asked} kills: there was nothing left to kill"
     if proof.kills and not proof.resumed:
         yield "   it started from the beginning each time: nothing was resumed"
+        yield f"   {_saved(proof)}"
     if proof.failure is not None:
         yield f"   {proof.failure}"
     yield from _parting(proof)
@@ -35,20 +36,39 @@ def _verdict(proof: Proof) -> str:
         return "exact, the weights are equal bit for bit"
     if proof.failure is not None:
         return "not resumed"
+    if proof.equal:
+        return "nothing was resumed, so nothing is proven"
     return "not exact, the weights differ"
 
 
 def _went_on(kill: Kill) -> str:
+    if kill.anew:
+        return "started from the beginning"
     match kill.resumed:
         case None:
             return "went on from weights that no step had left"
         case 0:
-            return "started from the beginning"
+            return "went on in step 1"
     return f"went on from step {kill.resumed}"
 
 
+def _saved(proof: Proof) -> str:
+    """What there was to resume from."""
+    if not proof.left:
+        return (
+            "by the last kill it had written no file: does it save before it ends? It can be "
+            "killed elsewhere with --seed, and more often with --kills"
+        )
+    newest, *others = proof.left
+    files = f"{newest} and {len(others)} more" if others else newest
+    return (
+        f"by the last kill it had written {files}: if that is a checkpoint, load it before "
+        "training (load_state_dict, engine.resume())"
+    )
+
+
 def _parting(proof: Proof) -> Iterator[str]:
-    if proof.exact or proof.failure is not None:
+    if proof.equal or proof.failure is not None:
         return
     if proof.parting is None:
         yield "   no single step is seen to differ: only the end does"
@@ -91,7 +111,7 @@ def as_json(proof: Proof) -> str:
         ],
         "resumed": proof.resumed,
         "failure": proof.failure,
-        "parting": None if proof.exact or proof.parting is None else asdict(proof.parting),
+        "parting": None if proof.equal or proof.parting is None else asdict(proof.parting),
         "differences": _differences(proof),
     }
     return json.dumps(found, indent=2) + "\n"

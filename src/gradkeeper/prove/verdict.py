@@ -16,6 +16,7 @@ class Kill:
 
     at: Point
     resumed: int | None
+    anew: bool = False  # the next one did not go on at all
 
 
 @dataclass(frozen=True)
@@ -29,16 +30,22 @@ class Proof:
     failure: str | None = None
     comparison: "Comparison | None" = None  # made only if the digests of the weights differ
     parting: Parting | None = None
+    left: tuple[str, ...] = ()  # files that it had written by the last kill, the newest first
 
     @property
     def exact(self) -> bool:
+        return self.resumed and self.equal
+
+    @property
+    def equal(self) -> bool:
+        """Whether both runs ended with the same weights. Those that start anew each time do too."""
         same = self.comparison is None or not self.comparison.differences
         return self.failure is None and same
 
     @property
     def resumed(self) -> bool:
-        """Whether any restart went on from a later step than the first."""
-        return any(kill.resumed != 0 for kill in self.kills)
+        """Whether any restart went on from where another process had come to."""
+        return any(not kill.anew for kill in self.kills)
 
 
 def after(point: Point) -> str:

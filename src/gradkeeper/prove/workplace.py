@@ -5,9 +5,10 @@ Arguments that name a path are turned to the copy: those inside the folder, and 
 do not exist yet, which can only be meant for output.
 """
 
+import contextlib
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,7 @@ class Source:
 class Workplace:
     folder: Path
     copies: dict[Path, Path]
+    copied: frozenset[tuple[Path, int]]  # each file in it, and when it was last changed
 
     @property
     def cwd(self) -> Path:
@@ -63,7 +65,15 @@ def build(source: Source, folder: Path) -> Workplace:
             _copy(root, copies[root], source)
         except (OSError, shutil.Error) as error:
             raise ProveError(f"{root} cannot be copied for a run of its own: {error}") from None
-    return Workplace(folder, copies)
+    return Workplace(folder, copies, frozenset(_files(copies.values())))
+
+
+def written_into(workplace: Workplace) -> list[str]:
+    """What the runs have written into their copy and its outputs, the newest first."""
+    places = [*workplace.copies.values(), workplace.folder / "outputs"]
+    found = set(_files(places)) - workplace.copied
+    newest = sorted(found, key=lambda one: one[1], reverse=True)
+    return [_name(path, places) for path, _ in newest]
 
 
 def turned(word: str, workplace: Workplace) -> str:
@@ -84,6 +94,21 @@ def turned(word: str, workplace: Workplace) -> str:
 def _is_in(path: Path, roots: Sequence[Path]) -> bool:
     normal = Path(os.path.normpath(path))
     return any(normal.is_relative_to(root) for root in roots)
+
+
+def _files(places: Iterable[Path]) -> Iterator[tuple[Path, int]]:
+    for place in places:
+        for here, folders, files in os.walk(place):
+            folders[:] = [name for name in folders if name not in SKIPPED]
+            for name in files:
+                path = Path(here, name)
+                # Another program that the command started may still be clearing up.
+                with contextlib.suppress(FileNotFoundError):
+                    yield path, path.lstat().st_mtime_ns
+
+
+def _name(path: Path, places: Sequence[Path]) -> str:
+    return str(next(path.relative_to(place) for place in places if path.is_relative_to(place)))
 
 
 def _copy(root: Path, copy: Path, source: Source) -> None:
