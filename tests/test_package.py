@@ -4,11 +4,14 @@ import os
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from gradkeeper.extras import TORCH
 
 ROOT = Path(__file__).resolve().parent.parent
 ASSETS = sorted((ROOT / "src/gradkeeper/report/statement/assets").iterdir())
@@ -52,6 +55,18 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
+def test_what_to_install_is_what_the_extra_brings() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    assert list(TORCH) == project["optional-dependencies"]["torch"]
+
+
+def test_nothing_tells_to_install_from_an_index_that_does_not_have_it() -> None:
+    said = call("git", "grep", "-lE", "pip install '?gradkeeper", "--", ":!tests", cwd=ROOT).stdout
+
+    assert said == ""
+
+
 @pytest.mark.slow
 def test_the_page_is_in_the_wheel_and_in_the_sdist(dist: Path) -> None:
     (wheel,) = dist.glob("*.whl")
@@ -87,4 +102,4 @@ def test_the_wheel_checks_and_reports_where_there_is_nothing_else(
     assert replayed.returncode == 0, replayed.stderr
     assert "The books balance" in (tmp_path / "page.html").read_text()
     assert (watched.returncode, watched.stdout) == (2, "")
-    assert "needs torch: pip install 'gradkeeper[torch]'" in watched.stderr
+    assert "needs torch: pip install 'torch>=2.6' numpy tqdm" in watched.stderr

@@ -80,7 +80,7 @@ def test_without_torch_it_checks_and_says_what_is_missing(
     shown = capsys.readouterr().out
     assert code == 0
     assert "3 found, 3 would be fixed" in shown
-    assert "need torch_that_is_not_here: pip install 'gradkeeper[torch]'" in shown
+    assert "need torch_that_is_not_here: pip install 'torch>=2.6' numpy tqdm" in shown
     assert not (tmp_path / "page").exists()
 
 

@@ -279,7 +279,7 @@ def test_a_run_that_watches_nothing_never_imports_torch(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("missing", "told"),
     [
-        ("torch", "gradkeeper needs torch: pip install 'gradkeeper[torch]'"),
+        ("torch", "gradkeeper needs torch: pip install 'torch>=2.6' numpy tqdm"),
         ("gradkeeper.watcher.session", "import of gradkeeper.watcher.session halted"),
     ],
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gradkeeper.cli.errors import CliError
+from gradkeeper.extras import INSTALL_TORCH
 
 if TYPE_CHECKING:
     from gradkeeper.checkpoint import Manifest
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "fsspec", "numpy"):
             raise
-        raise CliError(f"needs {error.name}: pip install 'gradkeeper[torch]'") from None
+        raise CliError(f"needs {error.name}: {INSTALL_TORCH}") from None
     except (OSError, ValueError) as error:
         raise CliError(str(error)) from None
 

@@ -27,6 +27,7 @@ from gradkeeper.cli.output import (
     write_findings,
     write_statement,
 )
+from gradkeeper.extras import INSTALL_TORCH
 from gradkeeper.model import Finding, Tape
 from gradkeeper.model.tape import opened, read_file
 from gradkeeper.report import FORMATS, text
@@ -144,7 +145,7 @@ def _watch(args: argparse.Namespace, tape: Tape, program: str) -> "Watch":
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise CliError("needs torch: pip install 'gradkeeper[torch]'") from None
+        raise CliError(f"needs torch: {INSTALL_TORCH}") from None
     live = args.format == "text" and args.output is None and ranks.number() == 0
     own = () if args.module else (str(Path(program).resolve().parent) + os.sep,)
     show = shower(args.color) if live else None

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gradkeeper.extras import INSTALL_TORCH
 from gradkeeper.integrations.ignoring import codes_of
 
 # What needs torch is imported when a test is watched: it takes seconds.
@@ -133,6 +134,6 @@ def _new_watch(on_finding: "OnFinding") -> "Watch":
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        needs = "gradkeeper needs torch: pip install 'gradkeeper[torch]'"
+        needs = f"gradkeeper needs torch: {INSTALL_TORCH}"
         raise pytest.fail.Exception(needs, pytrace=False) from None
     return Watch(on_finding=on_finding)

@@ -23,7 +23,7 @@ def checked(ended: Ended) -> Record:
     if blind.exists():
         raise ProveError(
             f"the script's Python cannot be watched ({blind.read_text()}): "
-            "install gradkeeper[torch] where torch is"
+            "install gradkeeper there too, from the clone or wheel that it came from here"
         )
     record = ended.record
     if record is None or not record.steps:

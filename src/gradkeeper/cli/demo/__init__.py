@@ -23,13 +23,14 @@ from gradkeeper.cli.demo.stage import (
     title,
 )
 from gradkeeper.cli.errors import CliError
+from gradkeeper.extras import INSTALL_TORCH
 
 NAME = "demo"
 HELP = "find and mend three bugs, kill and resume a training, write a statement: two minutes"
 FOLDER = Path("gradkeeper-demo")
 PAGE = "statement.html"
 TAPE = "three_bugs.tape"
-NEEDED = ("torch", "safetensors", "numpy", "tqdm")
+NEEDED = ("torch", "numpy", "tqdm")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         with tempfile.TemporaryDirectory(prefix="gradkeeper-demo-") as name:
             if missing:
                 check_and_mend(Path(name))
-                say(f"Parts 2 to 4 need {', '.join(missing)}: pip install 'gradkeeper[torch]'")
+                say(f"Parts 2 to 4 need {', '.join(missing)}: {INSTALL_TORCH}")
                 return 0
             with _place_for_page(args.output) as page:
                 play(Path(name), page)
