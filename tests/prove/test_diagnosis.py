@@ -57,7 +57,13 @@ def test_a_restart_within_the_first_window_went_on_though_its_weights_are_the_fi
 
 def test_a_restart_that_had_less_to_do_went_on_though_no_state_tells() -> None:
     """A warm-up whose first step changed nothing: only the number of steps is left to see."""
-    asleep = {"weights": "w0", "optimizer": "o", "batch": None, "generators": {}, "loss": "l"}
+    asleep: dict[str, Any] = {
+        "weights": "w0",
+        "optimizer": "o",
+        "batch": None,
+        "generators": {},
+        "loss": "l",
+    }
     one = replace(run(end=1).backwards[0], gradients=None, **asleep)
     step = Step("w0", (0.0,))
     whole = replace(run(), began="w0", events=(one, step) * 4)

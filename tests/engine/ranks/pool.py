@@ -13,6 +13,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
 
 PATIENCE = 60
 """Seconds that a function may take, however busy the machine."""
@@ -69,12 +70,12 @@ def _serve(pipe: Connection, rank: int, size: int, port: int, timeout: float) ->
     torch.set_num_threads(1)
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     patience = timedelta(seconds=timeout)
-    store = dist.TCPStore("127.0.0.1", port, size, is_master=rank == 0, timeout=patience)
+    store = TCPStore("127.0.0.1", port, size, is_master=rank == 0, timeout=patience)
     # What is here by now stays: it need not be searched after each function.
     gc.freeze()
     for number in count():
         function, its_rank, arguments = pipe.recv()
-        own = dist.PrefixStore(f"function {number}", store)
+        own = PrefixStore(f"function {number}", store)
         dist.init_process_group("gloo", store=own, rank=rank, world_size=size, timeout=patience)
         try:
             answer = (False, function(its_rank, *arguments))
