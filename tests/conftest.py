@@ -1,6 +1,12 @@
-"""Options of the test suite."""
+"""Options of the test suite, and what holds in all of its processes."""
+
+import os
 
 import pytest
+
+# Before torch is imported, here and in every process that a test starts: tests run side by side,
+# and threads of torch that wait for a core they share with others do so by spinning.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

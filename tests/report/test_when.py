@@ -29,7 +29,7 @@ def everywhere(found: Finding) -> dict[str, str]:
     return told | {"notebook": html.render([found]), "page": cards.render([found])}
 
 
-@pytest.mark.parametrize("name", everywhere(finding(SETTING)).keys() - {"json"})
+@pytest.mark.parametrize("name", sorted(everywhere(finding(SETTING)).keys() - {"json"}))
 def test_every_format_tells_the_setting_and_invents_none(name: str) -> None:
     assert WORDS in everywhere(finding(SETTING))[name]
     assert "where" not in everywhere(finding(None))[name]

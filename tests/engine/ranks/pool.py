@@ -15,8 +15,8 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
 
-PATIENCE = 60
-"""Seconds that a function may take, however busy the machine."""
+PATIENCE = 120
+"""Seconds that a function or the start of a process may take, however busy the machine."""
 
 
 class Pool:
@@ -69,8 +69,8 @@ def free_port() -> int:
 def _serve(pipe: Connection, rank: int, size: int, port: int, timeout: float) -> None:
     torch.set_num_threads(1)
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    patience = timedelta(seconds=timeout)
-    store = TCPStore("127.0.0.1", port, size, is_master=rank == 0, timeout=patience)
+    start, patience = timedelta(seconds=PATIENCE), timedelta(seconds=timeout)
+    store = TCPStore("127.0.0.1", port, size, is_master=rank == 0, timeout=start)
     # What is here by now stays: it need not be searched after each function.
     gc.freeze()
     for number in count():
