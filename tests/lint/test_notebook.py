@@ -1,9 +1,13 @@
 """Notebooks: findings name the cell, and magics are no syntax errors."""
 
+import io
 import json
+from contextlib import redirect_stdout
+from pathlib import Path
 
 import pytest
 
+from gradkeeper.cli import main
 from gradkeeper.lint.edits import apply
 from gradkeeper.lint.runner import check_notebook
 from tests.lint.linting import HEAD
@@ -55,6 +59,156 @@ def test_a_shell_command_may_go_on_below() -> None:
     cell = "!python export.py --size 640 \\\n      --topk 100 \\\n   --max 640 # pixels\nx = 1\n"
 
     assert check_notebook(notebook(HEAD, cell), "a.ipynb").findings == []
+
+
+BELOW = "for x in loader:\n    loss = step(x)\n    optimizer.step()\n"
+ABOVE = "def step(x):\n    loss = model(x).mean()\n    loss.backward()\n    return loss\n"
+
+
+def shown(raw: bytes, *options: str) -> tuple[int, str]:
+    """What `check` prints of a notebook."""
+    Path("a.ipynb").write_bytes(raw)
+    out = io.StringIO()
+    with redirect_stdout(out):
+        code = main(["check", "a.ipynb", *options])
+    return code, out.getvalue()
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("here")
+def test_all_lines_are_counted_in_their_cells_and_the_cells_own_line_is_shown() -> None:
+    raw = notebook("import torch\n", HEAD, ABOVE, BELOW)
+
+    code, text = shown(raw)
+
+    assert code == 1
+    place, excerpt, pointer, account = text.splitlines()[:4]
+    assert place == "a.ipynb:cell 5:3:5  GK101 stale-gradient"
+    assert excerpt == "    3 |     optimizer.step()"
+    assert "cell 4 line 3" in pointer
+    assert "cell 4 line 3" in account
+    assert "line 14" not in text
+
+
+@pytest.mark.usefixtures("here")
+def test_every_format_names_cells_and_the_lines_in_them() -> None:
+    raw = notebook("import torch\n", HEAD, ABOVE, BELOW)
+
+    (record,) = json.loads(shown(raw, "--format", "json")[1])["findings"]
+    (result,) = json.loads(shown(raw, "--format", "sarif")[1])["runs"][0]["results"]
+    github = shown(raw, "--format", "github")[1]
+
+    assert (record["path"], record["cell"], record["line"]) == ("a.ipynb", 5, 3)
+    assert [(one["path"], one["cell"], one["line"]) for one in record["because"]] == [
+        ("a.ipynb", 4, 3),
+        ("a.ipynb", 5, 3),
+    ]
+    region = result["locations"][0]["physicalLocation"]["region"]
+    assert (region["startLine"], result["message"]["text"][:8]) == (3, "cell 5: ")
+    assert [one["message"]["text"][:8] for one in result["relatedLocations"]] == [
+        "cell 4: ",
+        "cell 5: ",
+    ]
+    assert github.startswith("::error file=a.ipynb,line=3,col=5,")
+    assert "::cell 5: " in github
+
+
+@pytest.mark.usefixtures("here")
+def test_a_baseline_knows_a_cells_line_by_its_text() -> None:
+    loop = "for x in loader:\n    model(x).mean().backward()\n    optimizer.step()\n"
+
+    shown(notebook(HEAD, loop), "--write-baseline", "base.json")
+
+    moved = notebook("print('a new cell')\n", HEAD, "# a new line\n" + loop)
+    assert shown(moved, "--baseline", "base.json")[0] == 0
+
+
+def test_a_suppression_that_silences_nothing_is_told_with_its_cell() -> None:
+    clean = "optimizer.zero_grad()\nloss.backward()\noptimizer.step()"
+    raw = notebook(HEAD, f"x = 1\n{clean}  # gradkeeper: allow stale-gradient - no\n")
+
+    assert check_notebook(raw, "a.ipynb").unused == [("cell 3:4", "stale-gradient")]
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"kernelspec": {"display_name": "R", "language": "R", "name": "ir"}},
+        {"language_info": {"name": "julia", "version": "1.9"}},
+    ],
+)
+def test_a_notebook_in_another_language_is_left_alone(metadata: dict[str, object]) -> None:
+    made = json.loads(notebook("x <- c(1, 2)\nloss.backward() %>% f\n")) | {"metadata": metadata}
+
+    checked = check_notebook(json.dumps(made).encode(), "r.ipynb")
+
+    assert (checked.findings, checked.loops) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {},
+        {"kernelspec": {"language": "python"}, "language_info": {"name": "python"}},
+        {"language_info": {"name": "ipython"}},
+        {"kernelspec": {"name": "my-env", "display_name": "R and D"}},
+    ],
+)
+def test_a_notebook_that_may_be_python_is_checked(metadata: dict[str, object]) -> None:
+    loop = "for x in loader:\n    model(x).mean().backward()\n    optimizer.step()\n"
+    made = json.loads(notebook(HEAD, loop)) | {"metadata": metadata}
+
+    found = check_notebook(json.dumps(made).encode(), "a.ipynb").findings
+
+    assert [one.rule for one in found] == ["GK101"]
+
+
+def test_a_cell_that_does_not_parse_costs_that_cell() -> None:
+    loop = "for x in loader:\n    model(x).mean().backward()\n    optimizer.step()\n"
+    raw = notebook(HEAD, "fine = 1\nfor x in\n", loop, "x = (\n")
+
+    found = check_notebook(raw, "a.ipynb").findings
+
+    assert [(one.rule, one.cell, one.site.line) for one in found] == [
+        ("GK000", 3, 2),
+        ("GK101", 4, 3),
+        ("GK000", 5, 1),
+    ]
+    assert found[0].detail == "nothing in this cell was checked"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "model?",
+        "model.forward??",
+        "?model",
+        "!ls -la {path} | grep x",
+        "if True:\n    !pip install x\n    %cd /tmp\n",
+        "files = !ls *.py",
+        "pip install -q torch==2.1",
+        "cd data/images",
+        "# Colab\n%%bash\nfor f in *; do echo $f; done",
+        "\n%%writefile a.py\nx = (",
+        "%%time\nx = 1",
+        "%timeit -n 10 model(x)",
+        "    x = 1\n    if x:\n        y = 2\n",
+        "await model.fit()",
+    ],
+)
+def test_what_ipython_reads_is_no_syntax_error(cell: str) -> None:
+    assert check_notebook(notebook(HEAD, cell), "a.ipynb").findings == []
+
+
+def test_python_that_looks_like_a_command_stays_python() -> None:
+    cell = "cat = 1\nls = [cat]\nrm = ls [0]\nfor x in loader:\n    model(x).mean().backward()\n"
+    raw = notebook(HEAD, cell + "    optimizer.step()\n")
+
+    assert [one.rule for one in check_notebook(raw, "a.ipynb").findings] == ["GK101"]
 
 
 def test_what_is_no_notebook_is_unparsable() -> None:

@@ -7,7 +7,7 @@ from gradkeeper.rules import ALL
 from tests.lint.linting import loop
 
 
-def checked(comment: str) -> tuple[list[str], list[tuple[int, str]]]:
+def checked(comment: str) -> tuple[list[str], list[tuple[str, str]]]:
     code = loop(f"model(x).mean().backward()\noptimizer.step()  {comment}")
     found = check_source(code, "train.py", ALL, fixes=False)
     return [one.rule for one in found.findings], found.unused
@@ -41,7 +41,7 @@ def test_noqa_of_another_tool_silences_nothing_of_ours() -> None:
 def test_a_suppression_that_silences_nothing_is_told() -> None:
     assert checked("# gradkeeper: allow discarded-gradient - why") == (
         ["GK101"],
-        [(9, "discarded-gradient")],
+        [("9", "discarded-gradient")],
     )
 
 

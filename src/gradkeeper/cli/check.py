@@ -148,8 +148,8 @@ def _read_settings(selections: Any, paths: list[str], args: argparse.Namespace) 
 
 def _tell_unused(results: Iterable[tuple[str, Any]]) -> None:
     for path, checked in results:
-        for line, name in checked.unused:
-            complain(f"{path}:{line}: nothing to allow here: {name} is not found")
+        for place, name in checked.unused:
+            complain(f"{path}:{place}: nothing to allow here: {name} is not found")
 
 
 def _tell_tracebacks(results: Iterable[tuple[str, Any]]) -> None:
@@ -160,14 +160,14 @@ def _tell_tracebacks(results: Iterable[tuple[str, Any]]) -> None:
 
 def _print_of(finding: "Finding", held: dict[str, bytes]) -> str:
     from gradkeeper.lint.baseline import fingerprint
-    from gradkeeper.report.source import shown_path
+    from gradkeeper.report.source import lines_in, shown_path
 
     path = finding.site.file
     try:
         raw = held[path] if path in held else Path(path).read_bytes()
     except OSError:
         raw = b""
-    lines = raw.decode("utf-8", "replace").splitlines()
+    lines = lines_in(raw, finding.cell)
     line = lines[finding.site.line - 1] if finding.site.line <= len(lines) else ""
     return fingerprint(finding, shown_path(path), line)
 

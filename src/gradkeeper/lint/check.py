@@ -3,7 +3,7 @@
 import ast
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gradkeeper.lint import suppressions
@@ -13,6 +13,8 @@ from gradkeeper.model.finding import Finding, Findings, Severity
 from gradkeeper.model.site import Site
 
 if TYPE_CHECKING:
+    from gradkeeper.lint.notebook import Notebook
+    from gradkeeper.lint.rehearse import Run
     from gradkeeper.model.rule import Rule
 
 LONGEST = 4_000_000
@@ -24,8 +26,8 @@ TOO_LARGE = "it is too large to rehearse"
 @dataclass(slots=True)
 class Checked:
     findings: list[Finding] = field(default_factory=list)
-    unused: list[tuple[int, str]] = field(default_factory=list)
-    """Suppressions that silence nothing: line and name."""
+    unused: list[tuple[str, str]] = field(default_factory=list)
+    """Suppressions that silence nothing: where (`9`, or `cell 3:9`), and name."""
     loops: int = 0
     """Training loops in the source."""
     rehearsed: int = 0
@@ -67,13 +69,23 @@ def check_source(
     *,
     project: Any = None,
     fixes: bool = True,
+    book: "Notebook | None" = None,
 ) -> Checked:
-    """What the rules say of one source; suppressions are honoured. Never raises."""
-    return guarded(path, lambda: _check_source(text, path, rules, project, fixes=fixes))
+    """What the rules say of one source; suppressions are honoured. Never raises.
+
+    `book`: the notebook whose program the source is. Findings have their sites in the program all
+    the same, and only speak of cells.
+    """
+    return guarded(path, lambda: _check_source(text, path, rules, project, fixes, book))
 
 
 def _check_source(
-    text: bytes | str, path: str, rules: "Iterable[Rule]", project: Any, *, fixes: bool
+    text: bytes | str,
+    path: str,
+    rules: "Iterable[Rule]",
+    project: Any,
+    fixes: bool,
+    book: "Notebook | None",
 ) -> Checked:
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     tree = parse(raw, path)
@@ -81,10 +93,11 @@ def _check_source(
         return Checked([tree])
     if not may_train(raw):
         return Checked()
-    checked = rehearse_tree(tree, path, rules, project=project)
+    checked = rehearse_tree(tree, path, rules, project=project, book=book)
     source, _ = decode(raw)
     comments = suppressions.read(source)
-    checked.findings, checked.unused = suppressions.apply(checked.findings, comments)
+    checked.findings, unused = suppressions.apply(checked.findings, comments)
+    checked.unused = [(book.shown(line) if book else str(line), name) for line, name in unused]
     if checked.findings and fixes:
         from gradkeeper.lint.fixes import attach
 
@@ -133,7 +146,12 @@ def not_checked(path: str, why: str, *, site: Site | None = None, detail: str = 
 
 
 def rehearse_tree(
-    tree: ast.Module, path: str, rules: "Iterable[Rule]", *, project: Any = None
+    tree: ast.Module,
+    path: str,
+    rules: "Iterable[Rule]",
+    *,
+    project: Any = None,
+    book: "Notebook | None" = None,
 ) -> Checked:
     from gradkeeper.lint.judge import beyond_budget, judge
     from gradkeeper.lint.rehearse import Program, roots
@@ -143,7 +161,11 @@ def rehearse_tree(
     folded = Findings()
     rules = tuple(rules)
     for runs in roots(program):
+        if book is not None:
+            _speak_of_cells(runs, path, book)
         for finding in judge(runs, rules):
+            if book is not None:
+                finding = book.in_program(finding)
             if finding.site.file == path:
                 folded.add(finding)
         if program.survey.training and beyond_budget(runs):
@@ -154,6 +176,15 @@ def rehearse_tree(
     seen = program.survey.training
     rehearsed = [loop for loop in seen if program.finished.get(loop)]
     return Checked(list(folded), [], len(seen), len(rehearsed), _reasons(program, seen))
+
+
+def _speak_of_cells(runs: "list[Run]", path: str, book: "Notebook") -> None:
+    """Rules say `line 4`, or `cell 2 line 4`: so events must know their cells before the audit."""
+    for run in runs:
+        run.tape = [
+            replace(event, site=book.in_cell(event.site)) if event.site.file == path else event
+            for event in run.tape
+        ]
 
 
 def _never_entered(program: Any) -> Any:

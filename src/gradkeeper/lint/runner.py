@@ -4,6 +4,7 @@ import gc
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from gradkeeper.lint import notebook
@@ -106,6 +107,13 @@ def check_notebook(raw: bytes, path: str, *, fixes: bool = True) -> Checked:
         book = notebook.read(raw)
     except ValueError as error:
         return Checked([unparsable(error, path)])
-    checked = check_source(book.text, path, ALL, fixes=fixes)
-    checked.findings = [book.localise(finding) for finding in checked.findings]
+    if book is None:
+        return Checked()
+    checked = check_source(book.text, path, ALL, fixes=fixes, book=book)
+    broken = [
+        replace(unparsable(error, path), cell=cell, detail="nothing in this cell was checked")
+        for cell, error in book.broken
+    ]
+    checked.findings = [*broken, *map(book.localise, checked.findings)]
+    checked.findings.sort(key=lambda one: (one.cell or 0, one.site, one.rule))
     return checked

@@ -35,6 +35,8 @@ class Because:
     role: Role
     site: Site
     note: str
+    cell: int | None = None
+    """Of a notebook, in which the site's line is then counted."""
 
 
 @dataclass(frozen=True, slots=True)

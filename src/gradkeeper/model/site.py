@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 CELL = "cell In"
 """How the file of a site begins that lies in a notebook's running cell, as in `cell In[3]`."""
+WITHIN = ":cell "
+"""What parts a notebook's file from the number of a cell, as in `train.ipynb:cell 3`."""
 
 
 class Site(NamedTuple):
@@ -27,6 +29,9 @@ class Site(NamedTuple):
         """The line as one would name it while looking at `other`: the file only if it differs."""
         if self.file == other.file:
             return f"line {self.line}"
+        book, within, cell = self.file.rpartition(WITHIN)
+        if within and other.file.startswith(f"{book}{WITHIN}"):
+            return f"cell {cell} line {self.line}"
         return str(self) if self.in_cell else f"{self.file}:{self.line}"
 
     def brief_from(self, other: "Site") -> str:

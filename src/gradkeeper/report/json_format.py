@@ -38,8 +38,10 @@ def as_record(finding: Finding) -> dict[str, Any]:
 
 
 def _because(because: Because) -> dict[str, Any]:
+    cell = {} if because.cell is None else {"cell": because.cell}
     return {
         "path": shown_path(because.site.file),
+        **cell,
         "line": because.site.line,
         "note": because.note,
     }

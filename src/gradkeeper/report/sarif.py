@@ -35,9 +35,7 @@ def _rule(code: str, name: str) -> dict[str, Any]:
 
 
 def _result(finding: Finding, order: dict[str, int]) -> dict[str, Any]:
-    message = finding.message
-    if finding.cell is not None:
-        message = f"cell {finding.cell}: {message}"
+    message = _in_cell(finding.cell, finding.message)
     if finding.when is not None:
         message = f"{message}, where {finding.when}"
     if finding.remedy:
@@ -57,13 +55,18 @@ def _result(finding: Finding, order: dict[str, int]) -> dict[str, Any]:
         result["relatedLocations"] = [
             {
                 **_location(one.site.file, one.site.line, one.site.column),
-                "message": {"text": one.note},
+                "message": {"text": _in_cell(one.cell, one.note)},
             }
             for one in finding.because
         ]
     if finding.fix is not None:
         result["fixes"] = [_fix(finding.fix, finding.remedy)]
     return result
+
+
+def _in_cell(cell: int | None, text: str) -> str:
+    """A region knows lines of files only: of a notebook, they are counted in the cell named."""
+    return text if cell is None else f"cell {cell}: {text}"
 
 
 def _location(path: str, line: int, column: int) -> dict[str, Any]:
@@ -83,7 +86,7 @@ def _uri(path: str) -> str:
 
 def _fingerprint(finding: Finding) -> str:
     """By rule, file and the line's text: it survives edits elsewhere in the file."""
-    line = line_of(finding.site.file, finding.site.line) or str(finding.site.line)
+    line = line_of(finding.site.file, finding.site.line, finding.cell) or str(finding.site.line)
     text = "\0".join((finding.rule, shown_path(finding.site.file), line.strip()))
     import hashlib
 

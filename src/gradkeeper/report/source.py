@@ -1,5 +1,6 @@
 """The user's files as a report shows them: a path from here, a line of text."""
 
+import json
 import linecache
 import os
 from functools import lru_cache
@@ -19,18 +20,32 @@ def shown_path(path: str) -> str:
     return path if relative.startswith("..") else relative
 
 
-def line_of(path: str, line: int) -> str | None:
-    """The text of one line, or None where it is not to be had."""
-    # Cells have no file, and In[1] of the next session is another one: never kept here.
-    lines = linecache.getlines(path) if Site(path, line).in_cell else _lines(path)
+def line_of(path: str, line: int, cell: int | None = None) -> str | None:
+    """The text of one line, of a notebook's cell if one is given; None if it is not to be had."""
+    if Site(path, line).in_cell:
+        # Running cells have no file, and In[1] of the next session is another one: never kept here.
+        lines = tuple(linecache.getlines(path))
+    else:
+        lines = _lines(path, cell)
     if not 1 <= line <= len(lines):
         return None
     return lines[line - 1]
 
 
 @lru_cache(maxsize=64)
-def _lines(path: str) -> tuple[str, ...]:
+def _lines(path: str, cell: int | None) -> tuple[str, ...]:
     try:
-        return tuple(Path(path).read_text(encoding="utf-8").splitlines())
-    except (OSError, ValueError):
+        return lines_in(Path(path).read_bytes(), cell)
+    except OSError:
+        return ()
+
+
+def lines_in(raw: bytes, cell: int | None = None) -> tuple[str, ...]:
+    """The lines of a file, or of one cell of a notebook; none where they cannot be read."""
+    try:
+        if cell is None:
+            return tuple(raw.decode("utf-8").splitlines())
+        source = json.loads(raw)["cells"][cell - 1]["source"]
+        return tuple("".join(source).split("\n"))
+    except (ValueError, LookupError, TypeError):
         return ()

@@ -71,7 +71,7 @@ def times(finding: Finding) -> str:
 
 
 def _excerpt(finding: Finding, paint: Paint) -> list[str]:
-    text = line_of(finding.site.file, finding.site.line)
+    text = line_of(finding.site.file, finding.site.line, finding.cell)
     if text is None:
         return [f"   {finding.message}"]
     number = f"{finding.site.line:5}"
