@@ -113,16 +113,19 @@ def parse(raw: bytes, path: str) -> ast.Module | Finding:
             warnings.simplefilter("ignore")
             return ast.parse(raw, path)
     except (SyntaxError, ValueError) as error:
-        return unparsable(error, path)
+        return unparsable(error, path, decode(raw)[0])
     except (RecursionError, MemoryError):  # the parser says the latter of the former
         return not_checked(path, TOO_DEEP)
 
 
-def unparsable(error: Exception, path: str) -> Finding:
+def unparsable(error: Exception, path: str, text: str = "") -> Finding:
+    """What is said of a text that this Python cannot read; a later one may be able to."""
+    from gradkeeper.lint.newer_syntax import RUNNING, needed
+
     line = getattr(error, "lineno", None) or 1
     column = getattr(error, "offset", None) or 1
     why = getattr(error, "msg", None) or str(error) or type(error).__name__
-    return Finding(
+    found = Finding(
         rule="GK000",
         name="unparsable",
         severity=Severity.ERROR,
@@ -130,6 +133,16 @@ def unparsable(error: Exception, path: str) -> Finding:
         message=f"cannot be read as Python: {why}",
         detail="nothing in this file was checked",
         remedy="mend the syntax, or leave the file out",
+    )
+    version = needed(text)
+    if version is None:
+        return found
+    newer = "{}.{}".format(*version)
+    return replace(
+        found,
+        severity=Severity.WARNING,
+        message="needs Python {} to be read; gradkeeper runs on {}.{} here".format(newer, *RUNNING),
+        remedy=f"run gradkeeper with Python {newer} or newer",
     )
 
 

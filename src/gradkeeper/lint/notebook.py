@@ -30,8 +30,8 @@ class Notebook:
     """For each code cell: its number, from 1 over all cells, and the line it begins on."""
     file: str = ""
     """The JSON as it stands on disk."""
-    broken: tuple[tuple[int, SyntaxError | ValueError], ...] = ()
-    """Cells that cannot be read as Python; they are left out of the program."""
+    broken: tuple[tuple[int, SyntaxError | ValueError, str], ...] = ()
+    """Cells that cannot be read as Python, why, and their code, which is left out of `text`."""
 
     def place(self, line: int) -> tuple[int | None, int]:
         cell, first = None, 1
@@ -112,7 +112,7 @@ def read(raw: bytes) -> Notebook | None:
         code = _tolerated(source)
         fault = _fault(code)
         if fault is not None:
-            broken.append((number, fault))
+            broken.append((number, fault, "\n".join(code)))
             code = ["" for _ in code]
         lines.extend(code)
         lines.append("")

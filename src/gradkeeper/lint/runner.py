@@ -111,8 +111,8 @@ def check_notebook(raw: bytes, path: str, *, fixes: bool = True) -> Checked:
         return Checked()
     checked = check_source(book.text, path, ALL, fixes=fixes, book=book)
     broken = [
-        replace(unparsable(error, path), cell=cell, detail="nothing in this cell was checked")
-        for cell, error in book.broken
+        replace(unparsable(error, path, code), cell=cell, detail="nothing in this cell was checked")
+        for cell, error, code in book.broken
     ]
     checked.findings = [*broken, *map(book.localise, checked.findings)]
     checked.findings.sort(key=lambda one: (one.cell or 0, one.site, one.rule))

@@ -2,7 +2,8 @@
 
 A syntax error, a stray NUL byte, an encoding that the file does not keep to: `check` names the
 place and goes on with the other files. Silence about a file that was never read would be a
-promise nobody made.
+promise nobody made. Source that is valid for a later Python than the one gradkeeper runs on is a
+warning, and says which it needs.
 
 ```python bad static
 def train(:  # <-
