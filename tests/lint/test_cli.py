@@ -254,6 +254,68 @@ def test_fix_reports_what_is_left_where_it_stands_afterwards(
     assert (left, first) == (again, second)
 
 
+GAN = """\
+import torch
+from torch import nn
+G, D = nn.Linear(4, 8), nn.Linear(8, 1)
+optG = torch.optim.Adam(G.parameters(), lr=1e-3)
+optD = torch.optim.Adam(D.parameters(), lr=1e-3)
+bce = nn.BCEWithLogitsLoss()
+for real in torch.randn(12, 16, 8):
+    optD.zero_grad()
+    d_loss = bce(D(real), torch.ones(16, 1)) + bce(D(G(torch.randn(16, 4))), torch.zeros(16, 1))
+    d_loss.backward()
+    optD.step()
+    g_loss = bce(D(G(torch.randn(16, 4))), torch.ones(16, 1))
+    g_loss.backward()
+    optG.step()
+"""
+
+
+def test_a_fix_says_what_the_step_goes_on_doing(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "gan.py").write_text(GAN)
+
+    assert check("gan.py", "--diff") == 1
+    would = capsys.readouterr().err
+    assert check("gan.py", "--fix") == 0
+    out, err = capsys.readouterr()
+
+    said = (
+        "gan.py:14:5: `optG` still applies the gradient of line 10 as well, which `optD` has "
+        "applied: if that loss is for `optD` alone, detach() what it gets from `optG`\n"
+    )
+    assert would == f"1 found, 1 would be fixed\n{said}"
+    assert err == f"fixed 1, 0 left\n{said}"
+    assert out == "nothing else found\n"
+
+
+def test_a_fix_tells_what_the_fault_had_hidden(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "gan.py").write_text(GAN.replace("    optD.zero_grad()\n", ""))
+
+    assert check("gan.py", "--fix", "--format", "json") == 1
+
+    assert {one["rule"] for one in records(capsys)} == {"GK104"}
+    assert "optG.zero_grad()" in (here / "gan.py").read_text()
+
+
+def test_a_fix_has_nothing_to_add_where_one_loss_feeds_two_optimizers(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = HEAD + "other = nn.Linear(4, 4)\n" + LATE_OPTIMIZER
+    body = "model(other(x)).mean().backward()\noptimizer.step()\nlate.step()"
+    (here / "two.py").write_text(loop(body, head=head))
+
+    assert check("two.py", "--fix") == 0
+
+    out, err = capsys.readouterr()
+    assert err == "fixed 2, 0 left\n"
+    assert out == "the books balance: nothing found in 1 training loop\n"
+
+
 def test_diff_counts_what_cannot_be_fixed_and_leaves_the_file(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -72,11 +72,12 @@ def run(args: argparse.Namespace) -> int:
 
         show(findings, wanted, args.held, unsafe=args.unsafe_fixes)
         return _code(findings, args)
+    remarks = False
     if args.fix:
         from gradkeeper.cli.fixing import fix
 
-        findings = fix(findings, wanted, unsafe=args.unsafe_fixes)
-    _report(findings, results, args)
+        findings, remarks = fix(findings, wanted, unsafe=args.unsafe_fixes)
+    _report(findings, results, args, remarks=remarks)
     if args.statistics:
         _statistics(results, args)
     return _code(findings, args)
@@ -198,10 +199,15 @@ def _write_baseline(findings: "Sequence[Finding]", args: argparse.Namespace) -> 
 
 
 def _report(
-    findings: "list[Finding]", results: list[tuple[str, Any]], args: argparse.Namespace
+    findings: "list[Finding]",
+    results: list[tuple[str, Any]],
+    args: argparse.Namespace,
+    *,
+    remarks: bool,
 ) -> None:
     if not findings and args.format == "text":
-        tell("" if args.quiet else f"{_nothing_found(results, args)}\n")
+        said = "nothing else found" if remarks else _nothing_found(results, args)
+        tell("" if args.quiet else f"{said}\n")
         return
     tell(rendered(findings, args, sys.stdout))
 

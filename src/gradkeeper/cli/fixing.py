@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 from gradkeeper.cli.errors import CliError
 from gradkeeper.cli.streams import complain, tell
 from gradkeeper.lint.edits import diff
-from gradkeeper.lint.mending import Mended, mend
+from gradkeeper.lint.mending import ZEROED, Mended, mend, shared
 from gradkeeper.lint.runner import check_bytes
+from gradkeeper.report.text import place
 
 if TYPE_CHECKING:
     from gradkeeper.model.finding import Finding
@@ -16,9 +17,11 @@ Wanted = Callable[[list["Finding"], dict[str, bytes]], list["Finding"]]
 """The findings that were asked for, of files whose bytes may not be on disk yet."""
 
 
-def fix(findings: "list[Finding]", wanted: Wanted, *, unsafe: bool) -> "list[Finding]":
-    """Applies what may be applied. Returns the findings that stay, as they stand afterwards."""
+def fix(findings: "list[Finding]", wanted: Wanted, *, unsafe: bool) -> "tuple[list[Finding], bool]":
+    """Applies what may be applied. Returns the findings that stay, as they stand afterwards, and
+    whether there was something else to say."""
     left: list[Finding] = []
+    remarks: list[str] = []
     fixed = 0
     for path, some in _by_file(findings).items():
         if not any(one.fix for one in some):
@@ -29,9 +32,25 @@ def fix(findings: "list[Finding]", wanted: Wanted, *, unsafe: bool) -> "list[Fin
             _write(path, mended.raw)
         fixed += mended.fixed
         left += mended.left
+        remarks += _remarks(path, mended)
     if fixed:
         complain(f"fixed {fixed}, {len(left)} left")
-    return left
+    for remark in remarks:
+        complain(remark)
+    return left, bool(remarks)
+
+
+def _remarks(path: str, mended: Mended) -> list[str]:
+    """What the steps that now zero go on doing: it may be meant, and it may be the other half."""
+    if ZEROED not in mended.rules:
+        return []
+    told = {(one.rule, one.cell, one.site.line) for one in mended.left}
+    found = check_bytes(mended.raw, path, fixes=False, rules=(shared,)).findings
+    return [
+        f"{place(one)}: {one.message}: {one.remedy}"
+        for one in found
+        if one.rule == shared.code and (one.rule, one.cell, one.site.line) not in told
+    ]
 
 
 def show(
@@ -39,14 +58,18 @@ def show(
 ) -> None:
     """Prints what `fix` would change. `held`: what was read from elsewhere than a file."""
     fixed = 0
+    remarks: list[str] = []
     for path, some in _by_file(findings).items():
         if any(one.fix for one in some):
             raw = held[path] if path in held else _read(path)
             mended = _mended(path, raw, some, wanted, unsafe=unsafe)
             tell(diff(mended.old, mended.new, path))
             fixed += mended.fixed
+            remarks += _remarks(path, mended)
     if findings:
         complain(f"{len(findings)} found, {fixed} would be fixed")
+    for remark in remarks:
+        complain(remark)
 
 
 def _by_file(findings: "Iterable[Finding]") -> "dict[str, list[Finding]]":

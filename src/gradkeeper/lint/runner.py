@@ -6,11 +6,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from gradkeeper.lint import notebook
 from gradkeeper.lint.check import Checked, check_source, guarded, not_checked, parse, unparsable
 from gradkeeper.lint.vocabulary import may_train
 from gradkeeper.model.finding import Finding
+
+if TYPE_CHECKING:
+    from gradkeeper.model.rule import Rule
 
 FEW = 12
 """Files that are not worth a second process."""
@@ -83,24 +87,35 @@ def check_file(
     return check_bytes(raw, path, thorough=thorough or path in named, fixes=fixes)
 
 
-def check_bytes(raw: bytes, path: str, *, thorough: bool = True, fixes: bool = True) -> Checked:
+def check_bytes(
+    raw: bytes,
+    path: str,
+    *,
+    thorough: bool = True,
+    fixes: bool = True,
+    rules: "Iterable[Rule] | None" = None,
+) -> Checked:
     """What a file of this name would be told if it held this. Never raises."""
-    return guarded(path, lambda: _check_bytes(raw, path, thorough=thorough, fixes=fixes))
+    return guarded(path, lambda: _check_bytes(raw, path, thorough, fixes, rules))
 
 
-def _check_bytes(raw: bytes, path: str, *, thorough: bool, fixes: bool) -> Checked:
+def _check_bytes(
+    raw: bytes, path: str, thorough: bool, fixes: bool, rules: "Iterable[Rule] | None"
+) -> Checked:
     if path.endswith(".ipynb"):
-        return check_notebook(raw, path, fixes=fixes)
+        return check_notebook(raw, path, fixes=fixes, rules=rules)
     if not may_train(raw):
         tree = parse(raw, path) if thorough else None
         return Checked([tree]) if isinstance(tree, Finding) else Checked()
     from gradkeeper.lint.project import Project
     from gradkeeper.rules import ALL
 
-    return check_source(raw, path, ALL, project=Project(path), fixes=fixes)
+    return check_source(raw, path, rules or ALL, project=Project(path), fixes=fixes)
 
 
-def check_notebook(raw: bytes, path: str, *, fixes: bool = True) -> Checked:
+def check_notebook(
+    raw: bytes, path: str, *, fixes: bool = True, rules: "Iterable[Rule] | None" = None
+) -> Checked:
     from gradkeeper.rules import ALL
 
     try:
@@ -109,7 +124,7 @@ def check_notebook(raw: bytes, path: str, *, fixes: bool = True) -> Checked:
         return Checked([unparsable(error, path)])
     if book is None:
         return Checked()
-    checked = check_source(book.text, path, ALL, fixes=fixes, book=book)
+    checked = check_source(book.text, path, rules or ALL, fixes=fixes, book=book)
     broken = [
         replace(unparsable(error, path, code), cell=cell, detail="nothing in this cell was checked")
         for cell, error, code in book.broken
