@@ -8,7 +8,7 @@ from typing import Any
 from gradkeeper.lint import attributes, expressions
 from gradkeeper.lint.rehearsal import Rehearsal
 from gradkeeper.lint.tensors import mix, scaled
-from gradkeeper.lint.values import LONGEST_NAME, Grad, Opaque, Params, Value
+from gradkeeper.lint.values import Grad, Opaque, Params, Value, shortened
 
 BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -43,7 +43,7 @@ def combine(
         return _compute(r, kind, left, right, node)
     sign = SIGNS.get(kind, "@")
     left_name, right_name = _word(left), _word(right)
-    name = f"{left_name} {sign} {right_name}"[:LONGEST_NAME]
+    name = shortened(f"{left_name} {sign} {right_name}")
     if kind in (ast.Mult, ast.Div):
         return _weighted(r, kind, left, right, name)
     if kind in (ast.Add, ast.Sub):

@@ -10,7 +10,7 @@ from gradkeeper.lint import expressions
 from gradkeeper.lint.rehearsal import MOST_GATE, Rehearsal
 from gradkeeper.lint.syntax import called_name
 from gradkeeper.lint.tensors import opaque_parts
-from gradkeeper.lint.values import LONGEST_NAME, Grad, Opaque, Value
+from gradkeeper.lint.values import Grad, Opaque, Value, shortened
 
 COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
@@ -49,7 +49,7 @@ def compare(r: Rehearsal, node: ast.Compare) -> Value:
     if kind in (ast.In, ast.NotIn):
         return _in(r, node, left, right, negated=kind is ast.NotIn)
     if kind in ORDERED and _is_filling(r, node, left, right):
-        return Opaque(expressions.text(r, node)[:LONGEST_NAME])
+        return Opaque(expressions.text(r, node))
     plain = (int, float, str, tuple, type(None))
     if isinstance(left, plain) and isinstance(right, plain):
         try:
@@ -58,7 +58,7 @@ def compare(r: Rehearsal, node: ast.Compare) -> Value:
             return Opaque(expressions.text(r, node))
     name = expressions.called(r, node.left, left)
     other = expressions.called(r, node.comparators[0], right)
-    return Opaque(f"{name} {SIGNS[kind]} {other}"[:LONGEST_NAME])
+    return Opaque(shortened(f"{name} {SIGNS[kind]} {other}"))
 
 
 def _is_filling(r: Rehearsal, node: ast.Compare, left: Value, right: Value) -> bool:
@@ -99,7 +99,7 @@ def _is(r: Rehearsal, node: ast.Compare, left: Value, right: Value, *, negated: 
             expressions.called(r, node.left, left),
             expressions.called(r, node.comparators[0], right),
         )
-        return Opaque(f"{one} {word} {other}"[:LONGEST_NAME])
+        return Opaque(shortened(f"{one} {word} {other}"))
     same = left is right or (isinstance(left, (bool, int, str)) and left == right)
     return same is not negated
 
@@ -116,4 +116,4 @@ def _in(r: Rehearsal, node: ast.Compare, left: Value, right: Value, *, negated: 
         expressions.called(r, node.left, left),
         expressions.called(r, node.comparators[0], right),
     )
-    return Opaque(f"{one} {word} {other}"[:LONGEST_NAME])
+    return Opaque(shortened(f"{one} {word} {other}"))

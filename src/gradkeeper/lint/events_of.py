@@ -49,6 +49,7 @@ def backward(r: Rehearsal, loss: Value, node: ast.AST, *, divided_by: int | None
             coupled=any(one.coupled for one in tensor.flow),
             synced=_synced(r, tensor),
             within=r.within.name if r.within else None,
+            unseen=_of_unknown_origin(r, tensor),
         )
     )
 
@@ -70,6 +71,13 @@ def _synced(r: Rehearsal, tensor: Opaque) -> bool | None:
     if r.spoke_of_sync or any(one.synced for one in tensor.flow):
         return True
     return None
+
+
+def _of_unknown_origin(r: Rehearsal, loss: Opaque) -> bool:
+    """Through code that was not seen, it may reach parameters that some optimizer owns."""
+    if not loss.maybe and loss.flow and not any(one.of_unseen_class for one in loss.flow):
+        return False
+    return any(node.live() for optim in r.optims for node in optim.nodes)
 
 
 def _credited(r: Rehearsal, loss: Opaque, node: ast.AST) -> tuple[str, ...]:

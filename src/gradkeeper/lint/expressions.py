@@ -8,7 +8,6 @@ from gradkeeper.lint import arithmetic, attributes, calls, comparisons, items
 from gradkeeper.lint.rehearsal import Rehearsal
 from gradkeeper.lint.tensors import join, mix, scaled
 from gradkeeper.lint.values import (
-    LONGEST_NAME,
     MISSING,
     External,
     Function,
@@ -17,6 +16,7 @@ from gradkeeper.lint.values import (
     Param,
     Scaler,
     Value,
+    shortened,
 )
 
 
@@ -53,7 +53,7 @@ def text(r: Rehearsal, node: ast.AST) -> str:
 
 def _dotted(node: ast.AST) -> str | None:
     try:
-        return ast.unparse(node)[:LONGEST_NAME]
+        return shortened(ast.unparse(node))
     except (RecursionError, ValueError, AttributeError):
         return None
 
@@ -66,6 +66,8 @@ def called(r: Rehearsal, node: ast.AST, value: Value) -> str:
 def truth(r: Rehearsal, value: Value) -> bool | None:
     if isinstance(value, Opaque):
         return None
+    if isinstance(value, External) and "." in value.name:
+        return None  # a name out of a module, as it may be a setting; a module itself is true
     if isinstance(value, (bool, int, float, str, list, tuple, dict)) or value is None:
         return bool(value)
     return True
@@ -150,7 +152,7 @@ def _unary(r: Rehearsal, node: ast.UnaryOp) -> Value:
         if isinstance(value, (int, float)):
             return -value
         if isinstance(value, Opaque):
-            return scaled(r, f"-{value.name}"[:LONGEST_NAME], value, 1.0, None)
+            return scaled(r, shortened(f"-{value.name}"), value, 1.0, None)
     return value if isinstance(node.op, ast.UAdd) else mix(r, text(r, node), [value])
 
 
@@ -174,7 +176,7 @@ def _bool(r: Rehearsal, node: ast.BoolOp) -> Value:
 
 def _asked(unknown: list[Opaque], wanted: bool) -> str:
     word = " or " if wanted else " and "
-    return word.join(one.name for one in unknown)[:LONGEST_NAME]
+    return shortened(word.join(one.name for one in unknown))
 
 
 def _if(r: Rehearsal, node: ast.IfExp) -> Value:

@@ -7,7 +7,7 @@ from gradkeeper.lint.attributes import of_module, part, read, remembered
 from gradkeeper.lint.rehearsal import Rehearsal
 from gradkeeper.lint.strangers import WHICH_OPTIMIZER
 from gradkeeper.lint.tensors import opaque_parts
-from gradkeeper.lint.values import LONGEST_NAME, Grad, Loader, Module, Opaque, Optim, Value
+from gradkeeper.lint.values import Grad, Loader, Module, Opaque, Optim, Value, shortened
 
 
 def item(r: Rehearsal, value: Value, index: Value, node: ast.AST) -> Value:
@@ -33,7 +33,7 @@ def item(r: Rehearsal, value: Value, index: Value, node: ast.AST) -> Value:
             return value[index]
         if any(isinstance(one, Optim) for one in value.values()):
             r.doubt(WHICH_OPTIMIZER)
-        return Opaque(f"item[{index!r}]"[:LONGEST_NAME] if isinstance(index, str) else "item")
+        return Opaque(shortened(f"item[{index!r}]") if isinstance(index, str) else "item")
     if isinstance(value, Grad):
         return read(r, value, node)
     if isinstance(value, Opaque):
@@ -43,7 +43,7 @@ def item(r: Rehearsal, value: Value, index: Value, node: ast.AST) -> Value:
             return part(value, f"[{index!r}]" if isinstance(index, (int, str)) else "[]")
         if isinstance(index, (int, str)):
             return remembered(r, value, f"[{index!r}]", f"{value.name}[{index!r}]")
-        return Opaque(f"{value.name}[]"[:LONGEST_NAME], data=value.data, disk=value.disk)
+        return Opaque(shortened(f"{value.name}[]"), data=value.data, disk=value.disk)
     if isinstance(value, Loader):
         return Opaque(f"{value.name}[]", data=True)
     return Opaque("item")

@@ -35,6 +35,8 @@ class Node:
     """All that it is made of, for a container of modules."""
     foreign: bool = False
     """It comes from outside: whether it has gradients already is not known."""
+    of_unseen_class: bool = False
+    """What else its forward reaches is not known."""
 
     def live(self) -> bool:
         """Whether gradients reach it."""

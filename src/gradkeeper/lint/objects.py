@@ -232,7 +232,7 @@ def through(r: Rehearsal, module: Node, values: list[Value], node: ast.AST) -> O
 def as_module(r: Rehearsal, value: Opaque) -> Node:
     """Something unknown turns out to be a module."""
     if value.node is None:
-        value.node = Node(value.name, trainable=False, foreign=r.abroad)
+        value.node = Node(value.name, trainable=False, foreign=r.abroad, of_unseen_class=True)
         if len(value.hints) == 1:
             if value.name.startswith(f"{value.hints[0].name}."):
                 value.node.parent = value.hints[0]

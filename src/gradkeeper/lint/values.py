@@ -8,6 +8,7 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from zlib import crc32
 
 from gradkeeper.lint.nodes import Node
 
@@ -16,10 +17,17 @@ Flow = frozenset[Node]
 NOWHERE: Flow = frozenset()
 
 
-LONGEST_NAME = 60
+LONGEST_NAME = 200
 """Of a value that is spoken of by the expression it came from."""
 DISTRIBUTION = "distribution"
 """The role of what torch.distributions makes."""
+
+
+def shortened(name: str) -> str:
+    """A name as it may go into others; two that differ stay different, however long they are."""
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[:LONGEST_NAME]}... {crc32(name.encode()):08x}"
 
 
 @dataclass(eq=False, slots=True)

@@ -1,0 +1,147 @@
+"""What is not seen is neither true nor missing: correct code that was once accused."""
+
+import pytest
+
+from tests.lint.linting import HEAD, findings, told
+
+LONG = """\
+options = load()
+for x in loader:
+    if options.of_this_experiment.training_schedule.optimization_options.zero_before_each_batch:
+        optimizer.zero_grad()
+    model(x).mean().backward()
+    if not options.of_this_experiment.training_schedule.optimization_options.skip_each_step:
+        optimizer.step()
+"""
+
+
+def test_two_long_conditions_that_begin_alike_are_two() -> None:
+    found = findings(HEAD + LONG)
+
+    assert [one.rule for one in found if one.certain] == []
+
+
+def test_a_long_condition_and_its_negation_are_one() -> None:
+    same = LONG.replace("zero_before_each_batch", "sane").replace("not options", "options")
+
+    assert told(HEAD + same.replace("skip_each_step", "sane")) == []
+
+
+@pytest.mark.parametrize(
+    ("imported", "condition"),
+    [
+        ("from config import cfg", "not cfg.dry_run"),
+        ("import config as cfg", "not cfg.dry_run"),
+        ("from config import DRY_RUN", "not DRY_RUN"),
+        ("from config import load; cfg = load()", "not cfg.dry_run"),
+        ("from config import cfg", "cfg.train.enabled"),
+    ],
+)
+def test_an_imported_name_is_not_known_to_be_true(imported: str, condition: str) -> None:
+    code = f"""\
+{imported}
+for x in loader:
+    optimizer.zero_grad()
+    model(x).mean().backward()
+    if {condition}:
+        optimizer.step()
+"""
+
+    assert told(HEAD + code) == []
+
+
+UNSEEN = {
+    "a wrapper whose class is not seen": """
+        from helpers import LossWrapper, make_model, loader
+        model = make_model()
+        wrapped = LossWrapper(model, nn.MSELoss())
+        wrapped.train()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = wrapped(x, y)
+            loss.backward()
+            optimizer.step()
+        """,
+    "a task that was given the model": """
+        import zoo
+        def test_overfit():
+            model, _, _ = zoo.create_model_and_transforms("m")
+            task = zoo.create_task(1, model=model)
+            batch = {"image": torch.randn(2, 3, 8, 8)}
+            task.train()
+            optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+            for _ in range(80):
+                optimizer.zero_grad()
+                loss = task(batch)[0]["loss"]
+                loss.backward()
+                optimizer.step()
+        """,
+    "a trainer's model under another name": """
+        from transformers import Trainer, AutoModel
+        model = AutoModel.from_pretrained("bert")
+        class Stepping(Trainer):
+            def __init__(self, *args, **kwargs):
+                super().__init__(*args, **kwargs)
+                self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
+            def training_step(self, model, inputs):
+                loss = model(**inputs).loss
+                self.optimizer.zero_grad()
+                loss.backward()
+                self.optimizer.step()
+                return loss.detach()
+        trainer = Stepping(model=model, train_dataset=None)
+        trainer.train()
+        """,
+    "a head that is thawed again": """
+        from zoo import Backbone
+        net = Backbone.from_pretrained("b0")
+        net.head = nn.Linear(10, 100)
+        optimizer = torch.optim.Adam(net.head.parameters(), lr=0.001)
+        for name, p in net.named_parameters():
+            if "bn" not in name:
+                p.requires_grad = False
+        for p in net.head.parameters():
+            p.requires_grad = True
+        for x, y in loader:
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(net(x), y).backward()
+            optimizer.step()
+        """,
+    "parameters frozen by their names": """
+        net = nn.Sequential(nn.Linear(4, 10), nn.BatchNorm1d(10))
+        net.head = nn.Linear(10, 100)
+        optimizer = torch.optim.Adam(net.head.parameters(), lr=0.001)
+        for name, p in net.named_parameters():
+            if "bn" not in name:
+                p.requires_grad = False
+        for p in net.head.parameters():
+            p.requires_grad = True
+        for x, y in loader:
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(net(x), y).backward()
+            optimizer.step()
+        """,
+}
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_absence_is_not_concluded_from_what_is_out_of_sight(name: str) -> None:
+    code = "        import torch\n        from torch import nn\n" + UNSEEN[name].strip("\n")
+
+    assert told(code) == []
+
+
+def test_what_is_in_sight_is_still_missed() -> None:
+    code = """
+    import torch
+    from torch import nn
+    net, other = nn.Linear(4, 4), nn.Linear(4, 4)
+    optimizer = torch.optim.Adam(other.parameters(), lr=0.001)
+    for x in loader:
+        optimizer.zero_grad()
+        net(x).mean().backward()
+        optimizer.step()
+    """
+
+    assert told(code) == ["GK103"]
