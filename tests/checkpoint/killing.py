@@ -17,8 +17,7 @@ from typing import Any
 import torch
 
 from gradkeeper.checkpoint import CheckpointWarning, Store, WriteBehind
-from gradkeeper.checkpoint.disk import Disk
-from gradkeeper.checkpoint.remote import Remote
+from gradkeeper.checkpoint.storage import Disk, Remote
 
 LONGEST = 0.15
 
@@ -33,9 +32,9 @@ def store(folder: str, mode: str) -> Store:
         # A file system that outlives a kill, treated as one that cannot rename.
         from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 
-        made._place = Remote(folder, LocalFileSystem(), folder)
+        made._storage = Remote(folder, LocalFileSystem(), folder)
     if mode == "careless":
-        made._place = Careless(folder)
+        made._storage = Careless(folder)
     return made
 
 

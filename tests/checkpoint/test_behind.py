@@ -17,7 +17,7 @@ from gradkeeper.checkpoint import (
     WriteBehind,
     WriteError,
 )
-from gradkeeper.checkpoint.image import Image
+from gradkeeper.checkpoint.checkpoint import Snapshot
 from tests.checkpoint.same import same
 
 
@@ -30,11 +30,11 @@ class Slow(Store):
         self.writing = 0
         self.most = 0
 
-    def write(self, image: Image, facts: Any) -> str:
+    def write(self, snapshot: Snapshot, facts: Any) -> str:
         self.writing += 1
         self.most = max(self.most, self.writing)
         assert self.gate.wait(30)
-        name = super().write(image, facts)
+        name = super().write(snapshot, facts)
         self.writing -= 1
         return name
 
@@ -44,11 +44,11 @@ class Failing(Store):
         super().__init__(folder)
         self.error: Exception | None = error
 
-    def write(self, image: Image, facts: Any) -> str:
+    def write(self, snapshot: Snapshot, facts: Any) -> str:
         error, self.error = self.error, None
         if error is not None:
             raise error
-        return super().write(image, facts)
+        return super().write(snapshot, facts)
 
 
 def test_what_is_saved_is_the_state_at_the_call(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ import sys, torch
 from gradkeeper.checkpoint import Store, WriteBehind, WriteError
 
 class Failing(Store):
-    def write(self, image, facts):
+    def write(self, snapshot, facts):
         raise WriteError("the disk is full")
 
 kind = Failing if sys.argv[2] == "fail" else Store

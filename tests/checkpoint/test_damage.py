@@ -22,7 +22,7 @@ from gradkeeper.checkpoint import (
     UnreadableError,
     read_checkpoint,
 )
-from gradkeeper.checkpoint.digest import PIECE
+from gradkeeper.checkpoint.checksum import PIECE
 from tests.checkpoint.same import same
 
 FILES = ["tensors.safetensors", "manifest.json"]
@@ -237,7 +237,7 @@ def test_a_file_that_may_not_be_read_is_no_reason_to_go_back(
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("gradkeeper.checkpoint.disk.Disk.open", refuse)
+    monkeypatch.setattr("gradkeeper.checkpoint.storage.Disk.open", refuse)
 
     with pytest.raises(UnreadableError, match="save-000003 cannot be read: Permission denied"):
         Store(run).load()

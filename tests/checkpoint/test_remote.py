@@ -15,8 +15,8 @@ from gradkeeper.checkpoint import (
     WriteError,
     read_checkpoint,
 )
-from gradkeeper.checkpoint.remote import Remote
-from gradkeeper.checkpoint.tensor_file import write_all
+from gradkeeper.checkpoint.storage import Remote
+from gradkeeper.checkpoint.tensors import write_all
 from tests.checkpoint.same import same
 
 URL = "memory://remote/run"

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradkeeper.checkpoint import Store, WriteError
-from gradkeeper.checkpoint.pruning import outdated
+from gradkeeper.checkpoint.store import outdated
 
 
 def saves(folder: Path) -> list[str]:
@@ -57,7 +57,7 @@ def test_the_newest_stay_and_each_nth(tmp_path: Path) -> None:
 
     for _ in range(10):
         store.save({})
-    store._place.sweep()
+    store._storage.sweep()
 
     assert saves(tmp_path) == ["save-000004", "save-000008", "save-000009", "save-000010"]
 

@@ -1,15 +1,20 @@
 """Plain named state on disk and back, exactly, without pickle. Knows no engine.
 
-store      a folder of checkpoints      behind     saves that training does not wait for
-writing    one of them, written         reading    one of them, checked and read
-encoding   values as JSON               decoding   and back
-layout     tensors as memory            tensor_file  that memory as safetensors
-manifest   what vouches for the rest    place      where it lives: disk, remote
-peers      processes that save together
-compare    what differs between two     errors     what can go wrong
+store       a folder of checkpoints: save, load, keep the newest
+checkpoint  one of them: a snapshot of the state, written, and read back checked
+async_save  saves that training does not wait for
+codec       values as JSON and back, kind by kind
+tensors     tensors as memory, that memory as a safetensors file, and back
+manifest    what vouches for the rest, written last
+storage     where it lives: a disk, or whatever fsspec reaches
+peers       processes that save and load together
+compare     what differs between two states, value by value and bit by bit
+checksum    CRC-32 by piece, beside the write
+errors      what can go wrong, drawn as a tree
 """
 
-from gradkeeper.checkpoint.behind import WriteBehind
+from gradkeeper.checkpoint.async_save import WriteBehind
+from gradkeeper.checkpoint.checkpoint import Checkpoint
 from gradkeeper.checkpoint.errors import (
     AllDamagedError,
     CheckpointError,
@@ -25,7 +30,6 @@ from gradkeeper.checkpoint.errors import (
     WriteError,
 )
 from gradkeeper.checkpoint.manifest import Manifest
-from gradkeeper.checkpoint.reading import Checkpoint
 from gradkeeper.checkpoint.store import Store, read_checkpoint
 
 __all__ = [

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gradkeeper.checkpoint.path import Path, spelled
+from gradkeeper.checkpoint.codec import KeyPath, spelled
 
 if TYPE_CHECKING:
     import numpy
@@ -19,7 +19,7 @@ class Difference:
     what: str
 
 
-def differences(one: Any, other: Any, path: Path = ()) -> Iterator[Difference]:
+def differences(one: Any, other: Any, path: KeyPath = ()) -> Iterator[Difference]:
     if type(one) is not type(other) or one is MISSING:
         yield Difference(spelled("state", path), _in_words(one, other))
     elif isinstance(one, dict):
@@ -33,7 +33,7 @@ def differences(one: Any, other: Any, path: Path = ()) -> Iterator[Difference]:
             yield Difference(spelled("state", path), what)
 
 
-def _of_lists(one: Any, other: Any, path: Path) -> Iterator[Difference]:
+def _of_lists(one: Any, other: Any, path: KeyPath) -> Iterator[Difference]:
     for number in range(max(len(one), len(other))):
         left = one[number] if number < len(one) else MISSING
         right = other[number] if number < len(other) else MISSING

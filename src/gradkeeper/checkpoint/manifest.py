@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from gradkeeper.checkpoint.decoding import decode
+from gradkeeper.checkpoint.codec import decode
 from gradkeeper.checkpoint.errors import DamagedError, ForeignError, NewerFormatError
-from gradkeeper.checkpoint.layout import View, contiguous_stride
-from gradkeeper.checkpoint.readable import readable
+from gradkeeper.checkpoint.storage import MANIFEST
+from gradkeeper.checkpoint.tensors import View, contiguous_stride
 
-NAME = "manifest.json"
 FORMAT = "gradkeeper checkpoint"
 VERSION = 1
 
@@ -25,7 +24,7 @@ VERSION = 1
 class FileFacts:
     size: int
     crc32: tuple[str, ...]
-    """Of each piece of the file, see `digest`."""
+    """Of each piece of the file, see `checksum`."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +47,9 @@ class Manifest:
         return facts
 
 
-def name_of(part: int) -> str:
+def file_of(part: int) -> str:
     """What describes a part; the first one's is the manifest itself."""
-    return f"part-{part:05}.json" if part else NAME
+    return f"part-{part:05}.json" if part else MANIFEST
 
 
 def now() -> str:
@@ -70,7 +69,7 @@ def pack(manifest: Manifest) -> bytes:
         "tensors": {name: _packed(name, view) for name, view in manifest.views.items()},
         "state": manifest.tree,
     }
-    lines = [f"{json.dumps(key)}: {readable(value, ' ')}" for key, value in body.items()]
+    lines = [f"{json.dumps(key)}: {_pretty(value, ' ')}" for key, value in body.items()]
     return _sealed(("{\n " + ",\n ".join(lines)).encode())
 
 
@@ -85,7 +84,7 @@ def unpack(raw: bytes) -> Manifest:
         )
     text, mark, _ = raw.rpartition(SEAL)
     if not mark or _sealed(text) != raw:
-        raise DamagedError(f"{NAME} does not match its own checksum")
+        raise DamagedError(f"{MANIFEST} does not match its own checksum")
     return Manifest(
         name=body["name"],
         files={
@@ -114,12 +113,12 @@ def _opened(raw: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         # Cut short or altered, if it begins like one of ours; else it never was one.
         if FORMAT.encode() in raw[:64]:
-            raise DamagedError(f"{NAME} is not whole") from None
-        raise ForeignError(f"its {NAME} was not written by gradkeeper") from None
+            raise DamagedError(f"{MANIFEST} is not whole") from None
+        raise ForeignError(f"its {MANIFEST} was not written by gradkeeper") from None
     match body:
         case {"format": "gradkeeper checkpoint", "version": int()}:
             return dict(body)
-    raise ForeignError(f"its {NAME} was not written by gradkeeper")
+    raise ForeignError(f"its {MANIFEST} was not written by gradkeeper")
 
 
 def _listed(facts: FileFacts) -> dict[str, Any]:
@@ -142,3 +141,33 @@ def _unpacked(name: str, facts: dict[str, Any]) -> View:
     shape = tuple(facts["shape"])
     stride = tuple(facts.get("stride") or contiguous_stride(shape))
     return View(facts.get("in", name), facts["dtype"], shape, stride, facts.get("offset", 0))
+
+
+# JSON for people: what fits on a line stands on one, numbers stay together.
+
+WIDTH = 96
+
+
+def _pretty(value: Any, margin: str = "") -> str:
+    inner = margin + " "
+    if isinstance(value, dict):
+        parts = [f"{_scalar(key)}: {_pretty(one, inner)}" for key, one in value.items()]
+        return _joined("{}", parts, margin)
+    if isinstance(value, list):
+        if not any(isinstance(one, dict | list) for one in value):
+            return _scalar(value)
+        return _joined("[]", [_pretty(one, inner) for one in value], margin)
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    """On one line, however long."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _joined(ends: str, parts: list[str], margin: str) -> str:
+    line = ", ".join(parts)
+    if len(line) < WIDTH and "\n" not in line:
+        return ends[0] + line + ends[1]
+    lines = f",\n{margin} ".join(parts)
+    return f"{ends[0]}\n{margin} {lines}\n{margin}{ends[1]}"

@@ -8,11 +8,18 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from gradkeeper.checkpoint import reading, writing
-from gradkeeper.checkpoint.encoding import encode_plain
+from gradkeeper.checkpoint import checkpoint
+from gradkeeper.checkpoint.checkpoint import (
+    Assemble,
+    Checkpoint,
+    Snapshot,
+    first_part,
+    snapshot_of,
+)
+from gradkeeper.checkpoint.codec import encode_plain
 from gradkeeper.checkpoint.errors import (
     AllDamagedError,
     CheckpointWarning,
@@ -25,13 +32,9 @@ from gradkeeper.checkpoint.errors import (
     UnreadableError,
     WriteError,
 )
-from gradkeeper.checkpoint.image import Image, image_of
-from gradkeeper.checkpoint.manifest import NAME as MANIFEST
 from gradkeeper.checkpoint.manifest import Manifest
 from gradkeeper.checkpoint.peers import Alone, Peers, first_of
-from gradkeeper.checkpoint.place import LATEST, place
-from gradkeeper.checkpoint.pruning import outdated
-from gradkeeper.checkpoint.reading import Assemble, Checkpoint, first_part
+from gradkeeper.checkpoint.storage import LATEST, MANIFEST, storage_at
 
 NUMBERED = re.compile(r"save-(\d{6,})")
 
@@ -60,7 +63,7 @@ class Store:
         if keep_every is not None and keep_every < 1:
             raise ValueError(f"keep_every={keep_every}: every how many saves? At least 1")
         self.folder = os.fspath(folder)
-        self._place = place(folder)
+        self._storage = storage_at(folder)
         self._keep = keep
         self._keep_every = keep_every
         self.peers: Peers = peers or Alone()
@@ -69,11 +72,11 @@ class Store:
 
     def save(self, state: Any, *, facts: Mapping[str, Any] | None = None) -> str:
         """Durable on return, under the name that is returned."""
-        return self.write(image_of(state), facts or {})
+        return self.write(snapshot_of(state), facts or {})
 
-    def write(self, image: Image, facts: Mapping[str, Any]) -> str:
+    def write(self, snapshot: Snapshot, facts: Mapping[str, Any]) -> str:
         with self._one_at_a_time:
-            return self._write(image, encode_plain(dict(facts), root="facts"))
+            return self._write(snapshot, encode_plain(dict(facts), root="facts"))
 
     def load(self, assemble: Assemble = first_part) -> Checkpoint | None:
         """The newest good one, with a warning about each newer one; None if there is none yet.
@@ -101,7 +104,7 @@ class Store:
         found: Checkpoint | ReadError
         refused: Exception | None = None
         try:
-            found = reading.read(self._place, _name(number), assemble=assemble)
+            found = checkpoint.read(self._storage, _name(number), assemble=assemble)
         except (DamagedError, ForeignError, NewerFormatError, MissingError) as error:
             found = error
         except Exception as error:
@@ -124,30 +127,30 @@ class Store:
 
     def look(self, name: str) -> Manifest:
         """What a checkpoint says about itself, in `facts` too, without reading its tensors."""
-        return reading.look(self._place, name)
+        return checkpoint.look(self._storage, name)
 
     def read(self, name: str) -> Checkpoint:
-        return reading.read(self._place, name)
+        return checkpoint.read(self._storage, name)
 
     def verify(self, name: str) -> Manifest:
-        return reading.verify(self._place, name)
+        return checkpoint.verify(self._storage, name)
 
     def remove(self, name: str) -> None:
         """For whoever knows better than `keep`: the checkpoints of another run, say."""
-        self._place.remove(name)
+        self._storage.remove(name)
 
-    def _write(self, image: Image, tree: Any) -> str:
+    def _write(self, snapshot: Snapshot, tree: Any) -> str:
         left: list[str] = []
         finished = 0
 
         def begin() -> str:
             nonlocal finished
-            left.extend(self._place.sweep())
+            left.extend(self._storage.sweep())
             finished = self._last_finished()
             return _name(max(self._numbers(), default=0) + 1)
 
         try:
-            name = writing.write(self._place, self.peers, begin, image, tree)
+            name = checkpoint.write(self._storage, self.peers, begin, snapshot, tree)
         except (OSError, PeerError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise WriteError(
@@ -166,7 +169,7 @@ class Store:
     def _candidates(self) -> list[int]:
         """Newest first."""
         try:
-            names = self._place.names()
+            names = self._storage.names()
         except OSError as error:
             raise UnreadableError(f"{self.folder} cannot be read: {error.strerror}") from error
         if MANIFEST in names:
@@ -175,24 +178,24 @@ class Store:
         return sorted(_numbers(names), reverse=True)
 
     def _numbers(self) -> list[int]:
-        return _numbers(self._place.names())
+        return _numbers(self._storage.names())
 
     def _last_finished(self) -> int:
         """The save that `latest` names; 0 where there is none."""
         try:
-            with self._place.open(LATEST) as stream:
+            with self._storage.open(LATEST) as stream:
                 return max(_numbers([stream.read(100).decode().strip()]), default=0)
         except (OSError, UnicodeDecodeError):
             return 0
 
     def _is_unfinished(self, number: int) -> bool:
         """Whether a kill can explain it: where nothing is renamed, a save appears bit by bit."""
-        return not self._place.atomic and number > self._last_finished()
+        return not self._storage.atomic and number > self._last_finished()
 
     def _tidy(self, name: str, finished: int) -> None:
         """After the commit: what fails here does not undo the save, so it is a warning."""
         try:
-            self._place.point(name)
+            self._storage.point(name)
             self._prune(_number(name), finished)
         except OSError as error:
             _warn(f"{self.folder}: {name} is saved, but tidying up failed: {error}")
@@ -202,11 +205,11 @@ class Store:
         for number in outdated(
             numbers, keep=self._keep, every=self._keep_every, is_good=self._is_good
         ):
-            self._place.remove(_name(number))
-        if not self._place.atomic:
+            self._storage.remove(_name(number))
+        if not self._storage.atomic:
             for number in numbers:
                 if finished < number < newest and not self._is_good(number):
-                    self._place.remove(_name(number))
+                    self._storage.remove(_name(number))
 
     def _warn_of(self, errors: Iterable[ReadError], outcome: str) -> None:
         for error in errors if self.peers.rank == 0 else ():
@@ -226,7 +229,7 @@ class Store:
 def read_checkpoint(url: str | os.PathLike[str]) -> Checkpoint:
     """One checkpoint by its own path, which need not be the one it was saved under."""
     folder, name = parted(url)
-    return reading.read(place(folder), name, moved=True)
+    return checkpoint.read(storage_at(folder), name, moved=True)
 
 
 def parted(url: str | os.PathLike[str]) -> tuple[str, str]:
@@ -252,3 +255,27 @@ def _numbers(names: Iterable[str]) -> list[int]:
 
 def _warn(message: str) -> None:
     warnings.warn(message, CheckpointWarning, stacklevel=4)
+
+
+def outdated(
+    numbers: Iterable[int],
+    *,
+    keep: int,
+    every: int | None,
+    is_good: Callable[[int], bool],
+) -> Iterator[int]:
+    """All but the newest `keep` good ones, and but each number that `every` divides.
+
+    A bad one neither counts nor goes: it must not push a good one out, and what is not understood
+    (damaged, or of a newer format) is for a person to remove.
+    """
+    kept = 0
+    for number in sorted(numbers, reverse=True):
+        is_nth = every is not None and number % every == 0
+        if kept >= keep and is_nth:
+            continue
+        if not is_good(number):
+            continue
+        if kept >= keep:
+            yield number
+        kept += 1

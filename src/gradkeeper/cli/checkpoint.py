@@ -10,7 +10,7 @@ from gradkeeper.extras import INSTALL_TORCH
 
 if TYPE_CHECKING:
     from gradkeeper.checkpoint import Manifest
-    from gradkeeper.checkpoint.layout import View
+    from gradkeeper.checkpoint.tensors import View
 
 NAME = "checkpoint"
 HELP = "show, verify or compare checkpoints"
@@ -53,17 +53,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace) -> int:
     from gradkeeper.checkpoint import ReadError
-    from gradkeeper.checkpoint.reading import look
+    from gradkeeper.checkpoint.checkpoint import look
 
-    place, names, moved = _found(args.folder)
+    storage, names, moved = _found(args.folder)
     if len(names) == 1:
-        found = look(place, names[0], moved=moved)
-        print(*_told(found, _tensors_by_part(place, names[0], found)), sep="\n")
+        found = look(storage, names[0], moved=moved)
+        print(*_told(found, _tensors_by_part(storage, names[0], found)), sep="\n")
         return 0
     code = 0
     for name in names:
         try:
-            print(_in_a_line(name, look(place, name)))
+            print(_in_a_line(name, look(storage, name)))
         except ReadError as error:
             print(f"{name}  {error}")
             code = 1
@@ -72,13 +72,13 @@ def _show(args: argparse.Namespace) -> int:
 
 def _verify(args: argparse.Namespace) -> int:
     from gradkeeper.checkpoint import DamagedError, ForeignError, NewerFormatError
-    from gradkeeper.checkpoint.reading import verify
+    from gradkeeper.checkpoint.checkpoint import verify
 
-    place, names, moved = _found(args.folder)
+    storage, names, moved = _found(args.folder)
     code = 0
     for name in names:
         try:
-            found = verify(place, name, moved=moved)
+            found = verify(storage, name, moved=moved)
         except DamagedError as error:
             print(f"damaged  {error}")
             code = max(code, 1)
@@ -91,13 +91,13 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def _diff(args: argparse.Namespace) -> int:
+    from gradkeeper.checkpoint.checkpoint import every_part, read
     from gradkeeper.checkpoint.compare import differences
-    from gradkeeper.checkpoint.reading import every_part, read
 
     states = []
     for folder in (args.one, args.other):
-        place, names, moved = _found(folder)
-        states.append(read(place, names[-1], moved=moved, assemble=every_part).state)
+        storage, names, moved = _found(folder)
+        states.append(read(storage, names[-1], moved=moved, assemble=every_part).state)
     found = list(differences(*states))
     for difference in found[:MOST]:
         print(f"{difference.where}: {difference.what}")
@@ -108,26 +108,25 @@ def _diff(args: argparse.Namespace) -> int:
 
 
 def _found(url: str) -> tuple[Any, list[str], bool]:
-    """The place, its checkpoints from old to new, and whether they may have other names."""
+    """The storage, its checkpoints from old to new, and whether they may have other names."""
     from gradkeeper.checkpoint import MissingError, Store
-    from gradkeeper.checkpoint.manifest import NAME as MANIFEST
-    from gradkeeper.checkpoint.place import place
+    from gradkeeper.checkpoint.storage import MANIFEST, storage_at
     from gradkeeper.checkpoint.store import parted
 
-    inside = place(url).names()
+    inside = storage_at(url).names()
     if MANIFEST in inside:
         folder, name = parted(url)
-        return place(folder), [name], True
+        return storage_at(folder), [name], True
     names = Store(url).names()
     if not names:
         raise MissingError(f"{url}: there is no checkpoint")
-    return place(url), names, False
+    return storage_at(url), names, False
 
 
-def _tensors_by_part(place: Any, name: str, found: "Manifest") -> "list[Mapping[str, View]]":
-    from gradkeeper.checkpoint.reading import described_part
+def _tensors_by_part(storage: Any, name: str, found: "Manifest") -> "list[Mapping[str, View]]":
+    from gradkeeper.checkpoint.checkpoint import described_part
 
-    return [described_part(place, name, found, part).views for part in range(found.parts)]
+    return [described_part(storage, name, found, part).views for part in range(found.parts)]
 
 
 def _told(found: "Manifest", views: "list[Mapping[str, View]]") -> Iterator[str]:

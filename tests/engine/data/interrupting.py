@@ -12,8 +12,7 @@ from typing import Any
 import numpy
 import torch
 
-from gradkeeper.checkpoint.decoding import decode
-from gradkeeper.checkpoint.encoding import encode
+from gradkeeper.checkpoint.codec import decode, encode
 from gradkeeper.engine.data import Feed, feed_of
 
 Seen = list[Any]

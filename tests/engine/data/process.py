@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy
 import torch
 
-from gradkeeper.checkpoint.decoding import decode
-from gradkeeper.checkpoint.encoding import encode
+from gradkeeper.checkpoint.codec import decode, encode
 from gradkeeper.engine.data import feed_of
 from tests.engine.data.interrupting import generators, seed_all, set_generators
 from tests.engine.data.loaders import MAPPED

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from torch.utils.data import DataLoader
 
-from gradkeeper.checkpoint.encoding import encode_plain
+from gradkeeper.checkpoint.codec import encode_plain
 from gradkeeper.engine.data import difference, feed_of
 from tests.engine.data.loaders import Noisy, Owning, Sharded
 

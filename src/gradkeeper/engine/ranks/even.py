@@ -8,7 +8,7 @@ much is left, and need not ask in between; else they ask before each micro-batch
 from typing import TYPE_CHECKING, Any
 
 from gradkeeper.checkpoint import UnkeepableError
-from gradkeeper.checkpoint.encoding import encode
+from gradkeeper.checkpoint.codec import encode
 from gradkeeper.engine.data import Feed
 from gradkeeper.engine.errors import LoaderError
 from gradkeeper.engine.ranks.words import Place, Word

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gradkeeper.checkpoint import Checkpoint, ReadError, Store, WriteBehind
+from gradkeeper.checkpoint.checkpoint import Assemble
 from gradkeeper.checkpoint.peers import Peers, first_of
-from gradkeeper.checkpoint.reading import Assemble
 from gradkeeper.engine.errors import OtherRunError, SetupError
 
 if TYPE_CHECKING:

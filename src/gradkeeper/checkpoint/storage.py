@@ -1,18 +1,83 @@
-"""A folder on a disk: staged beside, synced, renamed into place."""
+"""Where checkpoints live: a folder on a disk, or under any URL that fsspec knows."""
 
 import errno
 import os
 import secrets
 import shutil
 import socket
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
-from gradkeeper.checkpoint.background import Background
-from gradkeeper.checkpoint.place import LATEST, STAGING, TRASH, Sink
+LATEST = "latest"
+STAGING = ".staging-"
+TRASH = ".trash-"
+MANIFEST = "manifest.json"
+
+
+class Sink(Protocol):
+    def write(self, chunk: Any, /) -> int | None:
+        """How much it took."""
+        ...
+
+
+class Storage(Protocol):
+    """Names are relative to the folder, with `/` between a checkpoint and its file."""
+
+    url: str
+    atomic: bool
+    """Whether a finished checkpoint appears at once; if not, its manifest is what finishes it."""
+
+    def names(self) -> list[str]:
+        """What lies in the folder; nothing, if there is no such folder."""
+        ...
+
+    def stage(self, name: str) -> str:
+        """Where to write the files of a checkpoint that is to have this name."""
+        ...
+
+    def write(self, path: str, fill: Callable[[Sink], None]) -> None:
+        """A new file, durable on return."""
+        ...
+
+    def commit(self, staged: str, name: str) -> None: ...
+
+    def point(self, name: str) -> None:
+        """Moves `latest`."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """A kill halfway leaves no half checkpoint behind under its name."""
+        ...
+
+    def sweep(self) -> list[str]:
+        """Clears away what killed saves left; the names of what could not be removed."""
+        ...
+
+    def files(self, name: str) -> dict[str, int]:
+        """The files of a checkpoint with their sizes; FileNotFoundError if there is none."""
+        ...
+
+    def open(self, path: str) -> IO[bytes]: ...
+
+
+def storage_at(url: str | os.PathLike[str]) -> Storage:
+    text = os.fspath(url)
+    if "://" not in text and "::" not in text:
+        return Disk(text)
+    from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+    from fsspec.implementations.local import (  # type: ignore[import-untyped]
+        LocalFileSystem,
+    )
+
+    files, path = url_to_fs(text)
+    if isinstance(files, LocalFileSystem):
+        return Disk(path)
+    return Remote(text, files, path)
+
 
 # Of another machine's leftovers nobody can say whether their writer lives; after a day it does not.
 A_DAY = 24 * 60 * 60
@@ -167,3 +232,86 @@ def _delete(path: Path) -> None:
     else:
         with suppress(OSError):
             path.unlink()
+
+
+class Background:
+    """What it is given must not raise. Python waits for it before it ends."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._thread: threading.Thread | None = None
+
+    def run(self, action: Callable[[], None]) -> None:
+        """After the last one has ended."""
+        self.join()
+        thread = threading.Thread(target=action, name=self._name)
+        try:
+            thread.start()
+        except RuntimeError:
+            # Python is ending, and starts no more threads.
+            action()
+        else:
+            self._thread = thread
+
+    def join(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+
+class Remote:
+    atomic = False
+
+    def __init__(self, url: str, files: Any, folder: str) -> None:
+        self.url = url
+        self._files = files
+        self._folder = folder.rstrip("/")
+
+    def names(self) -> list[str]:
+        return list(self._listed(self._folder, missing={}))
+
+    def stage(self, name: str) -> str:
+        self._files.makedirs(f"{self._folder}/{name}", exist_ok=True)
+        return name
+
+    def write(self, path: str, fill: Callable[[Sink], None]) -> None:
+        with self._files.open(f"{self._folder}/{path}", "wb") as stream:
+            fill(stream)
+
+    def commit(self, staged: str, name: str) -> None:
+        """Done already, by the manifest."""
+
+    def point(self, name: str) -> None:
+        self._files.pipe_file(f"{self._folder}/{LATEST}", f"{name}\n".encode())
+
+    def remove(self, name: str) -> None:
+        folder = f"{self._folder}/{name}"
+        # First what makes it a checkpoint.
+        if self._files.exists(f"{folder}/{MANIFEST}"):
+            self._files.rm_file(f"{folder}/{MANIFEST}")
+        self._files.rm(folder, recursive=True)
+
+    def sweep(self) -> list[str]:
+        """Nothing is staged here; unfinished checkpoints are the store's to judge."""
+        return []
+
+    def files(self, name: str) -> dict[str, int]:
+        listed = self._listed(f"{self._folder}/{name}", missing=None)
+        return {name: facts["size"] for name, facts in listed.items()}
+
+    def open(self, path: str) -> IO[bytes]:
+        stream: IO[bytes] = self._files.open(f"{self._folder}/{path}", "rb")
+        return stream
+
+    def _listed(self, folder: str, *, missing: dict[str, Any] | None) -> dict[str, Any]:
+        # Another process may have written since the last listing.
+        self._files.invalidate_cache()
+        try:
+            entries = self._files.ls(folder, detail=True)
+        except FileNotFoundError:
+            if missing is None:
+                raise
+            return missing
+        names = {entry["name"].rstrip("/").rpartition("/")[2]: entry for entry in entries}
+        # Some stores list the folder itself.
+        return {name: entry for name, entry in names.items() if name and entry["name"] != folder}

@@ -8,10 +8,10 @@ from copy import deepcopy
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from gradkeeper.checkpoint.background import Background
-from gradkeeper.checkpoint.encoding import encode_plain
+from gradkeeper.checkpoint.checkpoint import Snapshot, snapshot_of
+from gradkeeper.checkpoint.codec import encode_plain
 from gradkeeper.checkpoint.errors import CheckpointWarning, WriteError
-from gradkeeper.checkpoint.image import Image, image_of
+from gradkeeper.checkpoint.storage import Background
 from gradkeeper.checkpoint.store import Store
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ class WriteBehind:
         self._raise_failure()
         facts = deepcopy(dict(facts or {}))
         encode_plain(facts, root="facts")  # refused here, at the caller's line
-        image = self._copied(image_of(state))
-        self._writing.run(lambda: self._write(image, facts))
+        snapshot = self._copied(snapshot_of(state))
+        self._writing.run(lambda: self._write(snapshot, facts))
 
     def save_now(self, state: Any, *, facts: Mapping[str, Any] | None = None) -> str:
         """Durable on return.
@@ -79,17 +79,17 @@ class WriteBehind:
     ) -> None:
         self.close()
 
-    def _copied(self, image: Image) -> Image:
+    def _copied(self, snapshot: Snapshot) -> Snapshot:
         import torch
 
-        if self._memory is None or self._memory.numel() < image.size:
+        if self._memory is None or self._memory.numel() < snapshot.size:
             self._memory = None  # before the new one is taken: one extra copy, never two
-            self._memory = torch.empty(image.size, dtype=torch.uint8, device="cpu")
-        return image.copied_to(self._memory)
+            self._memory = torch.empty(snapshot.size, dtype=torch.uint8, device="cpu")
+        return snapshot.copied_to(self._memory)
 
-    def _write(self, image: Image, facts: Mapping[str, Any]) -> None:
+    def _write(self, snapshot: Snapshot, facts: Mapping[str, Any]) -> None:
         try:
-            self.last = self.store.write(image, facts)
+            self.last = self.store.write(snapshot, facts)
         except BaseException as error:
             self._untold.append(_released(error))
 

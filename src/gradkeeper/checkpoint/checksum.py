@@ -16,7 +16,7 @@ LARGE = 2**20  # less is not worth a thread
 BACKLOG = 16  # chunks: memory that was copied for the file is held no longer than that
 
 
-class Digest:
+class Checksum:
     """A chunk must stay as it is until the checksums have been asked for."""
 
     def __init__(self) -> None:
