@@ -106,7 +106,10 @@ def again(store: Store, state: Any) -> Any:
 
 # torch says so once, when it makes the first one.
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(state=states)
 def test_any_state_comes_back_bit_for_bit(store: Store, state: Any) -> None:
     assert same(again(store, state), state)
