@@ -8,7 +8,7 @@ owner      who spends                 stream    the loader, and how far it has b
 precision  fp32, bf16, fp16           errors    what is refused
 loop       one call of windows()      data      the place in a loader
 resume     saved, and gone on with    preemption  SIGTERM and SIGUSR1
-ranks      who else trains this model
+ranks      who else trains this model  leftovers  calls that are the engine's alone
 """
 
 from gradkeeper.engine.engine import Engine
@@ -16,6 +16,7 @@ from gradkeeper.engine.errors import (
     ClosedWindowError,
     EngineError,
     EngineWarning,
+    LeftoverError,
     LoaderError,
     LossError,
     NestedWindowError,
@@ -37,6 +38,7 @@ __all__ = [
     "Engine",
     "EngineError",
     "EngineWarning",
+    "LeftoverError",
     "LoaderError",
     "LossError",
     "NestedWindowError",

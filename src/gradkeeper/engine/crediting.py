@@ -4,9 +4,12 @@ from torch import Tensor
 
 from gradkeeper.engine.errors import LossError
 from gradkeeper.engine.gradients import sharded
+from gradkeeper.engine.leftovers import cleared
 from gradkeeper.engine.owner import Owner
 from gradkeeper.engine.reach import Witness
+from gradkeeper.engine.site import NOWHERE
 from gradkeeper.engine.weights import Factor
+from gradkeeper.model import Site
 
 
 class Crediting:
@@ -15,6 +18,8 @@ class Crediting:
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._witness = Witness()
+        self.site = NOWHERE
+        """Of the last one."""
 
     def run(self, loss: Tensor, factor: Factor, *, retain_graph: bool | None, first: bool) -> None:
         """`first`: no parameter of the owner has a gradient yet."""
@@ -31,6 +36,18 @@ class Crediting:
                 f"this loss reaches no parameter of the optimizer of {owner.name!r}: its graph was "
                 "cut (detach, no_grad, .item()), or it belongs to another owner"
             )
+
+    @property
+    def gone(self) -> bool:
+        """Whether what was credited may have been cleared."""
+        return self._witness.gone
+
+    def lost(self, here: Site) -> str | None:
+        """How the gradients that were credited so far are gone, if they are: all of them, since
+        one parameter's may be cleared on purpose."""
+        if not self.gone or any(p.grad is not None for p in self._owner.parameters):
+            return None
+        return cleared(self.site, here)
 
     def run_unweighted(self, loss: Tensor, *, retain_graph: bool | None) -> None:
         """Of a loss that adds nothing, and whose graph other ranks wait for."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gradkeeper.engine.journal import Journal
+from gradkeeper.engine.leftovers import Leftovers
 
 if TYPE_CHECKING:
     from gradkeeper.engine.ranks import Ranks
@@ -19,6 +20,7 @@ def _nothing() -> None:
 class Desk:
     journal: Journal
     ranks: "Ranks"
+    leftovers: Leftovers
     raise_nonfinite: bool
     closed: "Callable[[Window], None]"
     """Told of each window that was closed without an exception."""

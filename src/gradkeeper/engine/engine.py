@@ -12,6 +12,7 @@ from gradkeeper.engine.data.feed import Unstated
 from gradkeeper.engine.desk import Desk
 from gradkeeper.engine.errors import SetupError, UnknownOwnerError, UnusedWindowError
 from gradkeeper.engine.journal import Journal
+from gradkeeper.engine.leftovers import Leftovers
 from gradkeeper.engine.log import Log, no_log, values_of
 from gradkeeper.engine.loop import Kind, Loop
 from gradkeeper.engine.moving import mover
@@ -80,6 +81,7 @@ class Engine:
         self._desk = Desk(
             journal=self._journal,
             ranks=ranks,
+            leftovers=Leftovers(list(self._owners.values())),
             raise_nonfinite=on_nonfinite == "raise",
             closed=self._closed,
             told_of_coupling=not ranks.first,

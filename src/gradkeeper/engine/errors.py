@@ -6,7 +6,8 @@ EngineError
 ├── WindowError           a window is used in a way it cannot be
 │   ├── NestedWindowError     opened while another one is open
 │   ├── ClosedWindowError     used before its `with` block, after it, or a second time
-│   └── UnusedWindowError     handed out by a loop and never entered, or never read
+│   ├── UnusedWindowError     handed out by a loop and never entered, or never read
+│   └── LeftoverError         a backward, step or zero_grad in it that is not the window's own
 ├── LossError             a loss from which no gradient can reach the owner
 ├── WeightError           a weight that is negative, not finite or not a number
 ├── LoaderError           a loader that cannot be read again
@@ -46,6 +47,10 @@ class ClosedWindowError(WindowError):
 
 
 class UnusedWindowError(WindowError):
+    pass
+
+
+class LeftoverError(WindowError):
     pass
 
 

@@ -21,6 +21,11 @@ class Witness:
             return None
         return id(self._parameter.grad), self._parameter.grad._version
 
+    @property
+    def gone(self) -> bool:
+        """It was credited, and holds nothing now."""
+        return self._parameter is not None and self._parameter.grad is None
+
     def finds_credit(self, loss: Tensor, parameters: Sequence[Tensor], *, first: bool) -> bool:
         """Looks further after a backward that left the mark as it was."""
         if not first:

@@ -12,25 +12,51 @@ NOWHERE = Site("<unknown>", 1)
 # Code that is made anew by exec in a loop must not fill memory.
 MOST_SITES = 8192
 
-_OURS = os.path.dirname(os.path.abspath(__file__))
-_STDLIB = sysconfig.get_path("stdlib")
-_PASSED = (_OURS + os.sep, _STDLIB + os.sep)
+_ENGINE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_OURS = os.path.dirname(os.path.dirname(_ENGINE)) + os.sep
+_STDLIB = sysconfig.get_path("stdlib") + os.sep
+_PASSED = (_OURS, _STDLIB)
 
 _users: dict[str, bool] = {}
 # By the address of the code, which the value keeps alive: hashing code is slow.
 _known: dict[tuple[int, int], tuple[CodeType, Site]] = {}
 
 
-def user_site() -> Site:
-    """For Journal.here, called by the engine's entries: the three nearest frames are ours."""
-    frame: FrameType | None = sys._getframe(3)
+def user_site(depth: int = 3) -> Site:
+    """`depth`: so many of the nearest frames are ours; three for Journal.here, called by the
+    engine's entries."""
+    frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
         file = frame.f_code.co_filename
         if _users.get(file) or _is_users(file):
             break
         frame = frame.f_back
-    if frame is None:
-        return NOWHERE
+    return NOWHERE if frame is None else _remembered(frame)
+
+
+def calling_site() -> Site | None:
+    """For what wraps a function of torch: the user's line that called it, None if the engine did.
+
+    The nearest two frames are this one's and the wrapper's.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith(_ENGINE):
+            return None
+        if _users.get(file) or _is_users(file):
+            return _remembered(frame)
+        frame = frame.f_back
+    return NOWHERE
+
+
+def spoken(site: Site) -> str:
+    """Where it is, as one would say it in the folder that the program runs in."""
+    here = os.getcwd() + os.sep
+    return f"{site.file.removeprefix(here)}:{site.line}"
+
+
+def _remembered(frame: FrameType) -> Site:
     key = (id(frame.f_code), frame.f_lasti)
     known = _known.get(key)
     if known is None:

@@ -12,7 +12,12 @@ from gradkeeper.engine.closure import settle_by_closure
 from gradkeeper.engine.coupled import warn_of_coupled_layers
 from gradkeeper.engine.crediting import Crediting
 from gradkeeper.engine.desk import Desk
-from gradkeeper.engine.errors import ClosedWindowError, NestedWindowError, WindowError
+from gradkeeper.engine.errors import (
+    ClosedWindowError,
+    LeftoverError,
+    NestedWindowError,
+    WindowError,
+)
 from gradkeeper.engine.owner import Owner
 from gradkeeper.engine.pending import Pending, Reduction
 from gradkeeper.engine.ranks import EvenStream
@@ -122,6 +127,7 @@ class Window:
         self.state = "open"
         self._block = self._owner.precision.block(self._owner.device)
         self._block.__enter__()
+        self._desk.leftovers.open(self, self._owner)
         return self
 
     def _go_on(self, again: OpenWindow) -> None:
@@ -134,13 +140,19 @@ class Window:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool | None:
+        self._desk.leftovers.close()
         self._block.__exit__(kind, error, trace)
         self._desk.journal.here()
         theirs = False
+        leftover = self._leftover() if error is None and self._closure is None else None
         try:
             if error is not None:
                 self._desk.faulted = True
                 theirs = self._discard(error)
+            elif leftover is not None:
+                self._desk.faulted = True
+                self._discard(leftover)
+                raise leftover
             elif self._closure is not None:
                 self._settle_by_closure(self._closure)
             else:
@@ -167,15 +179,28 @@ class Window:
         def evaluate() -> Pending:
             self._pending = Pending()
             with self._owner.precision.block(self._owner.device, cache=False):
+                self._desk.leftovers.open(self, self._owner)
                 try:
                     closure()
+                    self._refuse_leftovers()
                 except BaseException as error:
                     self._desk.ranks.failed(error)
                     raise
+                finally:
+                    self._desk.leftovers.close()
             return self._pending
 
         self._evaluating = True
         self._outcome, self._pending = settle_by_closure(self._owner, self._desk, evaluate)
+
+    def _leftover(self) -> LeftoverError | None:
+        """What was done to its gradients behind its back."""
+        if self._pending.torn is not None:
+            return None
+        wrong = self._desk.leftovers.found()
+        if wrong is None and self._pending.credits:
+            wrong = self._crediting.lost(self._desk.journal.site)
+        return None if wrong is None else LeftoverError(wrong)
 
     def _discard(self, error: BaseException | None) -> bool:
         """True if the error was another rank's, and is dealt with."""
@@ -208,6 +233,11 @@ class Window:
     @property
     def credited(self) -> bool:
         return self._pending.counted > 0
+
+    @property
+    def credits(self) -> int:
+        """Backward calls that reached the gradients."""
+        return self._pending.credits
 
     def kept(self) -> OpenWindow:
         return OpenWindow(
@@ -282,7 +312,9 @@ class Window:
             return
         if not self.read:
             self._opening += 1
-        pending, ranks = self._pending, self._desk.ranks
+        pending, ranks, leftovers = self._pending, self._desk.ranks, self._desk.leftovers
+        if leftovers.unknown or (pending.credits and self._crediting.gone):
+            self._refuse_leftovers()
         weight = ranks.weighed(pending, weight, counts=counts)
         factor = pending.weigh(loss, weight, reduction, counts=counts)
         if not self._desk.told_of_coupling:
@@ -291,17 +323,27 @@ class Window:
             # Not multiplied by 0: where a derivative is inf, as that of sqrt(0), 0 times it is NaN.
             ranks.credit_nothing(self._crediting, loss, retain_graph=retain_graph)
             return
+        leftovers.ours = True
         try:
             first = pending.credits == 0
             self._crediting.run(loss, factor, retain_graph=retain_graph, first=first)
+            self._crediting.site = self._desk.journal.site
         except BaseException as error:
             pending.torn = f"{type(error).__name__}: {error}"
             self._desk.journal.write(ev.Fault, accounts=self._owner.accounts, torn=True)
             ranks.torn(error)
             raise
+        finally:
+            leftovers.ours = False
         pending.credits += 1
         pending.add_loss(loss, factor)
         self._note(weight, reduction, ranks.credited())
+
+    def _refuse_leftovers(self) -> None:
+        leftover = self._leftover()
+        if leftover is not None:
+            self._pending.torn = str(leftover)
+            raise leftover
 
     def _note(self, weight: Weight | None, reduction: Reduction, synced: bool | None) -> None:
         owner = self._owner
