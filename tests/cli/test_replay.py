@@ -48,10 +48,10 @@ def test_a_finding_exits_with_1_and_names_both_lines(
 
     assert capsys.readouterr().out == (
         "train.py:12:5  GK101 stale-gradient\n"
-        "   spends the gradient of line 11 again\n"
+        "   step() applies the gradient of line 11 a second time\n"
         "   account `optimizer`: credited on 11, spent on 12, not zeroed since "
         "(3 times, steps 2 to 4)\n"
-        "   remedy: optimizer.zero_grad() at the top of the loop         "
+        "   remedy: optimizer.zero_grad() right after the step           "
         "(gradkeeper explain GK101)\n"
         "\n"
         "found 1 error\n"
@@ -75,13 +75,13 @@ def test_json_has_the_shape_that_is_promised(
                 "line": 12,
                 "column": 5,
                 "cell": None,
-                "message": "spends the gradient of line 11 again",
+                "message": "step() applies the gradient of line 11 a second time",
                 "because": [
                     {"path": "train.py", "line": 11, "note": "this backward's gradient"},
                     {
                         "path": "train.py",
                         "line": 12,
-                        "note": "was spent here already, and not zeroed since",
+                        "note": "was applied here already, and not zeroed since",
                     },
                 ],
                 "count": 3,

@@ -84,7 +84,7 @@ def test_a_cell_under_watch_names_its_lines_as_cells(cells: Cells) -> None:
     assert "cell In[4] line 5  GK101 stale-gradient" in shown
     assert "    5 |     optimizer.step()" in shown
     assert "remedy: optimizer.zero_grad()" in shown
-    assert "spends the gradient of line 4 again" in shown
+    assert "step() applies the gradient of line 4 a second time" in shown
     assert "GK101" in cells.html[0]
     assert cells.error is None
 
@@ -98,7 +98,7 @@ def test_a_line_of_another_cell_is_named_by_it(cells: Cells) -> None:
     )
 
     assert "cell In[5] line 4  GK101" in cells.shown
-    assert "spends the gradient of cell In[4] line 2 again" in cells.shown
+    assert "step() applies the gradient of cell In[4] line 2 a second time" in cells.shown
 
 
 def test_a_watch_by_hand_names_cells_too_and_shows_what_it_found(cells: Cells) -> None:

@@ -38,9 +38,12 @@ def test_the_finding_is_an_info_and_names_the_layer() -> None:
     (finding,) = script.findings()
 
     assert finding.severity == Severity.INFO
-    assert finding.message == "spends 3 batches that were normalised one by one"
+    assert finding.message == (
+        "step() applies several batches of line 4, normalised one by one by a layer such as "
+        "BatchNorm"
+    )
     assert finding.detail == (
-        "account `optimizer`: a layer such as BatchNorm couples the rows of each batch"
+        "account `optimizer`: credited on 4 by batches whose rows are coupled"
     )
     assert finding.remedy == "LayerNorm or GroupNorm, or frozen statistics"
     assert reasons(finding) == [(4, "each batch has its own statistics")]

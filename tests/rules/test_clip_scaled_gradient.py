@@ -74,14 +74,14 @@ def test_the_finding_names_the_scaler_and_the_scaled_loss() -> None:
 
     (finding,) = script.findings()
 
-    assert finding.message == "clips gradients that `scaler` has scaled and not yet unscaled"
+    assert finding.message == "clips gradients that are still multiplied by the scale of `scaler`"
     assert finding.detail == (
-        "account `optimizer`: credited with a scaled loss on 5, clipped, then spent"
+        "account `optimizer`: credited on 5 with a scaled loss, clipped on 7, spent on 8"
     )
     assert finding.remedy == "scaler.unscale_(optimizer) before clipping"
     assert reasons(finding) == [
         (5, "this loss was multiplied by the scale"),
-        (8, "spends what was clipped"),
+        (8, "applies what was clipped"),
     ]
 
 

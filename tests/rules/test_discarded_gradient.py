@@ -50,14 +50,14 @@ def test_zeroing_between_backward_and_step_is_reported_and_told_apart() -> None:
 
     assert finding.rule == rule.code
     assert finding.site.line == 5
-    assert finding.message == "throws away the gradient of line 4 before any step spends it"
+    assert finding.message == "clears the gradient of line 4 before any step() has applied it"
     assert finding.detail == (
-        "line 4 has run 2 times so far: 2 of its gradients were zeroed unspent, 0 spent"
+        "account `optimizer`: credited on 4, zeroed on 5, before the step on 7"
     )
-    assert finding.remedy == "zero_grad() before backward(), not between backward() and step()"
+    assert finding.remedy == "zero_grad() right after step(), not between backward() and step()"
     assert reasons(finding) == [
         (4, "this backward's gradient is thrown away"),
-        (7, "before this step can spend it"),
+        (7, "before this step can apply it"),
     ]
 
 
@@ -72,7 +72,7 @@ def test_the_remedy_for_a_window_is_to_zero_after_its_step() -> None:
 
     (finding,) = script.findings()
 
-    assert finding.remedy == "zero_grad() once per window, right after step()"
+    assert finding.remedy == "zero_grad() once for each step(), right after it"
 
 
 def test_a_single_step_after_many_zeroed_batches_is_reported_at_the_close() -> None:
@@ -86,7 +86,7 @@ def test_a_single_step_after_many_zeroed_batches_is_reported_at_the_close() -> N
 
     assert finding.rule == rule.code
     assert finding.site.line == 5
-    assert finding.remedy == "zero_grad() once per window, right after step()"
+    assert finding.remedy == "zero_grad() once for each step(), right after it"
     assert reasons(finding) == [(4, "this backward's gradient is thrown away")]
 
 

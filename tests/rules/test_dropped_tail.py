@@ -59,14 +59,17 @@ def test_the_finding_at_the_end_names_the_last_step() -> None:
 
     (finding,) = script.findings()
 
-    assert finding.message == "its last gradient never reaches the weights"
+    assert (
+        finding.message
+        == "the gradients of the last batches are never applied: no step() of `optimizer` follows"
+    )
     assert finding.detail == (
-        "the window that began last was not full: 1 waiting, and no step came"
+        "account `optimizer`: credited on 6, the last window not full, never spent"
     )
     assert finding.remedy == (
-        "after the loop, step once more on what is left, divided by what it holds"
+        "after the loop, step() once more on what is left, divided by the batches it holds"
     )
-    assert reasons(finding) == [(7, "steps once for 4 batches, the last time here")]
+    assert reasons(finding) == [(7, "steps once for several batches")]
 
 
 def test_the_rest_of_an_epoch_that_the_next_one_zeroes_is_reported_at_its_backward() -> None:
@@ -77,7 +80,10 @@ def test_the_rest_of_an_epoch_that_the_next_one_zeroes_is_reported_at_its_backwa
     (finding,) = script.findings()
 
     assert finding.site.line == 6
-    assert finding.message == "its last 2 gradients never reach the weights"
+    assert (
+        finding.message
+        == "the gradients of the last batches are never applied: no step() of `optimizer` follows"
+    )
     assert reasons(finding) == [(4, "what is left of the epoch is zeroed here")]
 
 

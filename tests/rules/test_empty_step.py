@@ -52,9 +52,14 @@ def test_the_finding_counts_the_steps_and_names_where_the_optimizer_was_built() 
 
     (finding,) = script.findings()
 
-    assert finding.message == "has nothing to spend: no gradient ever reached its parameters"
-    assert finding.detail == "account `optimizer`: 2 steps so far, all of them empty"
-    assert finding.remedy == "build the optimizer over the parameters that the loss reaches"
+    assert (
+        finding.message
+        == "step() has nothing to apply: no gradient has reached the parameters of `optimizer`"
+    )
+    assert finding.detail == "account `optimizer`: built on 2, stepped on 8, never credited"
+    assert (
+        finding.remedy == "build the optimizer over the parameters that the loss is computed from"
+    )
     assert reasons(finding) == [(2, "`optimizer` was built here")]
 
 
@@ -81,7 +86,7 @@ def test_a_step_right_after_a_load_finds_nothing_and_is_told_why() -> None:
     (finding,) = script.findings()
 
     assert finding.rule == rule.code
-    assert finding.message == "has nothing to spend: a checkpoint brings back no gradients"
+    assert finding.message == "step() has nothing to apply: what line 4 loaded holds no gradients"
     assert finding.detail == "account `optimizer`: loaded on 4, no backward since"
     assert finding.remedy == "save the pending gradients on purpose, or save after step()"
     assert reasons(finding) == [(4, "state_dict() does not hold .grad")]
@@ -174,7 +179,7 @@ def test_a_closure_whose_gradients_are_zeroed_before_its_step_is_told_where() ->
     (finding,) = script.findings()
 
     assert finding.rule == rule.code
-    assert finding.message == "has nothing to spend: line 6 zeroes its gradients first"
+    assert finding.message == "step() has nothing to apply: line 6 zeroes the gradients first"
     assert finding.remedy == "zero_grad() before backward(), not between backward() and step()"
     assert reasons(finding) == [(6, "the gradients are zeroed here")]
 

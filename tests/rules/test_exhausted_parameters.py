@@ -42,7 +42,11 @@ def test_the_finding_names_who_gets_nothing(use: str) -> None:
     (finding,) = script.findings()
 
     assert finding.site.line == 4
-    assert finding.message == f"{use} gets an iterator that is used up, and works on nothing"
-    assert finding.detail == "a generator of parameters can be read once"
-    assert finding.remedy == "params = list(model.parameters())"
+    assert finding.message == f"{use} works on nothing: its iterator of parameters is used up"
+    assert finding.detail == (
+        "what model.parameters() returns can be read once, and was read before"
+    )
+    assert finding.remedy == (
+        "list(...) around it where it is made, as in params = list(model.parameters())"
+    )
     assert finding.because == ()

@@ -73,13 +73,16 @@ def test_the_finding_names_both_losses_and_who_settled_the_other() -> None:
 
     (finding,) = script.findings()
 
-    assert finding.message == "spends leftovers of line 9, a loss that `actor_opt` has settled"
+    assert (
+        finding.message
+        == "step() also applies the gradient of line 9, left over from the loss of `actor_opt`"
+    )
     assert finding.detail == (
         "account `critic_opt`: credited on 9 beside its own loss of 6, not zeroed in between"
     )
-    assert finding.remedy == "critic_opt.zero_grad() right before its own backward"
+    assert finding.remedy == "critic_opt.zero_grad() right before backward() on line 6"
     assert reasons(finding) == [
-        (9, "this backward also fills the gradients of `critic_opt`"),
+        (9, "also fills the gradients of `critic_opt`"),
         (6, "its own loss, added on top"),
     ]
 

@@ -39,12 +39,15 @@ def test_the_finding_names_the_step_that_spends_what_is_left() -> None:
     (finding,) = script.findings()
 
     assert finding.site.line == 5
-    assert finding.message == "sends a float16 loss back unscaled: small gradients become zero"
+    assert (
+        finding.message
+        == "backward() of a float16 loss without a scaler: small gradients become zero"
+    )
     assert finding.detail == (
-        "the forward ran in float16 autocast, and no scaler multiplied the loss"
+        "account `optimizer`: credited on 5 in float16 autocast, no scaler multiplied the loss"
     )
     assert finding.remedy == "torch.amp.GradScaler, or dtype=torch.bfloat16"
-    assert reasons(finding) == [(6, "spends what is left of them")]
+    assert reasons(finding) == [(6, "applies what is left of them")]
 
 
 def test_one_unscaled_loss_of_a_window_is_enough() -> None:

@@ -56,9 +56,9 @@ def test_the_finding_names_the_backward_and_the_load() -> None:
 
     (finding,) = script.findings()
 
-    assert finding.message == "applies a gradient of the weights before line 6 loaded others"
-    assert finding.detail == ("account `optimizer`: credited on 5, weights loaded on 6, spent here")
-    assert finding.remedy == "zero_grad() after loading"
+    assert finding.message == "step() applies a gradient from before line 6 loaded new weights"
+    assert finding.detail == ("account `optimizer`: credited on 5, weights loaded on 6, spent on 7")
+    assert finding.remedy == "optimizer.zero_grad() after loading"
     assert reasons(finding) == [
         (5, "taken at the old weights"),
         (6, "new weights come in"),

@@ -54,8 +54,11 @@ def test_the_finding_is_an_info_and_names_the_backward() -> None:
 
     assert finding.severity == Severity.INFO
     assert finding.site.line == 5
-    assert finding.message == "zeroes between forward and backward"
-    assert finding.detail == "account `model`: zeroed after the forward whose loss 6 sends back"
+    assert finding.message == "zeroes between the forward and backward() on line 6"
+    assert (
+        finding.detail
+        == "account `model`: zeroed on 5, after the forward whose loss is credited on 6"
+    )
     assert finding.remedy == "move it to the top of the iteration"
     assert finding.because == ()
 

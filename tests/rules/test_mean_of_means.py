@@ -57,12 +57,12 @@ def test_the_finding_counts_the_items() -> None:
 
     (finding,) = script.findings()
 
-    assert finding.message == "averages means over 7 to 62 items with equal weight"
+    assert finding.message == "step() averages means over 7 to 62 items with equal weight"
     assert finding.detail == (
         "account `optimizer`: credited on 4 with means over 62, 12, 30, 7 items"
     )
     assert finding.remedy == (
-        'reduction="sum", then divide the gradient once by the window\'s items'
+        'reduction="sum", then divide the gradients once by the items of all batches'
     )
     assert reasons(finding) == [(4, "ignore_index leaves a different number of items each time")]
 

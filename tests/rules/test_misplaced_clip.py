@@ -15,7 +15,7 @@ for x in loader:
     other.step()
 """
 
-REMEDY = "clip between the window's last backward and step()"
+REMEDY = "clip once, between the last backward() and step()"
 
 
 def clip(script: Script, *accounts: str, bound: float | None = 1.0) -> None:
@@ -51,8 +51,8 @@ def test_the_finding_after_the_step_names_the_step() -> None:
 
     (finding,) = script.findings()
 
-    assert finding.message == "clips what line 8 has already spent"
-    assert finding.detail == "account `model`: credited on 6, spent, then clipped"
+    assert finding.message == "clips gradients that line 8 has already applied"
+    assert finding.detail == "account `model`: credited on 6, spent on 8, clipped on 7"
     assert finding.remedy == REMEDY
     assert reasons(finding) == [(8, "the step comes before the clip")]
 
@@ -68,14 +68,12 @@ def test_clipping_before_backward_is_reported_at_the_clip() -> None:
     (finding,) = script.findings()
 
     assert finding.site.line == 7
-    assert finding.message == "clips before line 6 has made a gradient"
-    assert finding.detail == (
-        "account `model`: clipped on 7, spent on 8 with 1 backward call in it"
-    )
+    assert finding.message == "clips before backward() on line 6: there is no gradient yet"
+    assert finding.detail == ("account `model`: clipped on 7, credited on 6 after that, spent on 8")
     assert finding.remedy == REMEDY
     assert reasons(finding) == [
         (6, "the last backward of the window"),
-        (8, "spends it"),
+        (8, "applies it"),
     ]
 
 
@@ -89,10 +87,10 @@ def test_clipping_on_every_micro_batch_of_a_window_is_reported_at_the_clip() -> 
     (finding,) = script.findings()
 
     assert finding.site.line == 7
-    assert finding.message == "clips in the middle of a window, on each of its batches"
-    assert finding.detail == (
-        "account `model`: clipped on 7, spent on 8 with 4 backward calls in it"
+    assert finding.message == (
+        "clips after every backward() of line 6: each time, what was added before shrinks"
     )
+    assert finding.detail == ("account `model`: clipped on 7, credited on 6 after that, spent on 8")
 
 
 def test_measuring_the_norm_with_an_infinite_bound_is_silent_anywhere() -> None:

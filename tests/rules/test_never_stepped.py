@@ -41,9 +41,9 @@ def test_the_finding_counts_what_was_never_spent_and_names_the_optimizer() -> No
 
     (finding,) = script.findings()
 
-    assert finding.message == "fills the gradients of `optimizer`, which never steps"
-    assert finding.detail == "account `optimizer`: credited 4 times on 6, never spent"
-    assert finding.remedy == "optimizer.step() after backward"
+    assert finding.message == "backward() fills the gradients of `optimizer`, which never steps"
+    assert finding.detail == "account `optimizer`: credited on 6 again and again, never spent"
+    assert finding.remedy == "optimizer.step() after backward()"
     assert reasons(finding) == [(2, "`optimizer` was built here")]
 
 

@@ -56,11 +56,9 @@ def test_the_finding_names_the_account_and_the_question_to_ask() -> None:
 
     (finding,) = script.findings()
 
-    assert finding.message == "uses .grad in place where it may be None"
-    assert finding.detail == (
-        "account `model`: no gradient has come since it was made or set to None"
-    )
-    assert finding.remedy == "if p.grad is not None: ..."
+    assert finding.message == "uses .grad of `model` in place where it may be None"
+    assert finding.detail == ("account `model`: not credited since it was made or set to None")
+    assert finding.remedy == "ask first: if p.grad is not None:"
     assert finding.because == ()
 
 

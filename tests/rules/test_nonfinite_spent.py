@@ -51,9 +51,11 @@ def test_the_finding_names_the_backward_that_made_it() -> None:
 
     (finding,) = script.findings()
 
-    assert finding.message == "applies a gradient that is NaN or inf"
-    assert finding.detail == ("account `optimizer`: credited on 5, not finite, spent all the same")
-    assert finding.remedy == "step only if the norm is finite; zero the gradients either way"
+    assert finding.message == "step() applies a gradient of line 5 that is NaN or inf"
+    assert finding.detail == (
+        "account `optimizer`: credited on 5, not finite, spent on 6 all the same"
+    )
+    assert finding.remedy == "step only if the norm is finite; zero_grad() either way"
     assert reasons(finding) == [(5, "this backward made it")]
 
 

@@ -55,10 +55,10 @@ def test_the_finding_counts_the_optimizers_in_a_row() -> None:
 
     assert finding.site.line == 4
     assert finding.message == (
-        "builds `optimizer 3` anew after a step or two: what it remembers is lost"
+        "builds `optimizer 3` anew for about every step: its momentum and averages are lost"
     )
     assert finding.detail == (
-        "account `optimizer 3`: 3 optimizers in a row over the same parameters"
+        "account `optimizer 3`: one optimizer after another over the same parameters"
     )
     assert finding.remedy == "build it once, before the loop"
     assert finding.because == ()

@@ -53,14 +53,11 @@ def test_the_finding_names_the_orphan_and_the_optimizer_that_left_it_out() -> No
 
     (finding,) = script.findings()
 
-    assert finding.message == "leaves `decoder` (2 parameters) behind: no optimizer owns it"
-    assert finding.detail == (
-        "account `decoder` (2 parameters): credited on 6 "
-        "together with what this step spends, never spent"
-    )
-    assert finding.remedy == "give it to an optimizer, or requires_grad_(False)"
+    assert finding.message == "step() leaves `decoder` as it was: no optimizer owns it"
+    assert finding.detail == ("account `decoder`: credited on 6, never spent")
+    assert finding.remedy == "give `decoder` to an optimizer, or freeze it by requires_grad_(False)"
     assert reasons(finding) == [
-        (6, "this backward reaches it"),
+        (6, "fills the gradients of `decoder`"),
         (2, "`optimizer` was built without it"),
     ]
 

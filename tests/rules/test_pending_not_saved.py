@@ -57,14 +57,17 @@ def test_the_finding_at_the_step_names_the_backward_and_who_spends_it() -> None:
     (finding,) = script.findings()
 
     assert finding.site.line == 6
-    assert finding.message == "saves while the gradient of line 5 waits: it is lost on resume"
+    assert (
+        finding.message
+        == "saves while the gradient of line 5 waits for its step(), and leaves it out"
+    )
     assert finding.detail == (
-        "credited on 5, not yet spent when saved; state_dict() holds no .grad"
+        "account `optimizer`: credited on 5, not spent when saved on 6; state_dict() holds no .grad"
     )
     assert finding.remedy == "save right after step() and zero_grad()"
     assert reasons(finding) == [
         (5, "this backward's gradient waits, and is not in the checkpoint"),
-        (7, "spends it later in this run"),
+        (7, "applies it later in this run"),
     ]
 
 

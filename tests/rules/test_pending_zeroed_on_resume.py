@@ -60,9 +60,12 @@ def test_the_finding_names_where_they_came_back() -> None:
 
     assert finding.site.line == 6
     assert finding.count == 1
-    assert finding.message == "throws away the pending gradients that line 4 brought back"
-    assert finding.detail == "account `model`: restored on 4, zeroed unspent"
-    assert finding.remedy == "zero after the window's step, not before it"
+    assert (
+        finding.message
+        == "clears the gradients that line 4 restored, before any step() has applied them"
+    )
+    assert finding.detail == "account `model`: restored on 4, zeroed on 6, never spent"
+    assert finding.remedy == "zero_grad() after the first step(), not before it"
     assert reasons(finding) == [(4, "pending gradients come back here")]
 
 

@@ -63,10 +63,10 @@ def test_the_finding_names_the_scaler_and_the_two_calls_to_write() -> None:
     (finding,) = script.findings()
 
     assert finding.message == (
-        "spends gradients that are still multiplied by the scale of `scaler`"
+        "step() applies gradients that are still multiplied by the scale of `scaler`"
     )
     assert finding.detail == (
-        "account `optimizer`: credited with a scaled loss on 5, spent without unscaling"
+        "account `optimizer`: credited on 5 with a scaled loss, spent on 11 without unscaling"
     )
     assert finding.remedy == "scaler.step(optimizer), then scaler.update()"
     assert reasons(finding) == [(5, "this loss was multiplied by the scale")]
@@ -81,10 +81,10 @@ def test_a_scaler_that_steps_on_a_plain_loss_is_reported() -> None:
 
     assert finding.site.line == 9
     assert finding.message == (
-        "divides by the scale of `scaler` a gradient that was never multiplied by it"
+        "scaler.step() divides the gradient of line 6 by a scale that it was never multiplied by"
     )
     assert finding.detail == (
-        "account `optimizer`: credited with a plain loss on 6, spent through `scaler`"
+        "account `optimizer`: credited on 6 with a plain loss, spent on 9 through `scaler`"
     )
     assert finding.remedy == "scaler.scale(loss).backward()"
     assert reasons(finding) == [(6, "this loss was not scaled")]

@@ -79,11 +79,14 @@ def test_the_finding_inside_a_window_counts_the_scales() -> None:
     (finding,) = script.findings()
 
     assert finding.site.line == 11
-    assert finding.message == "changes the scale while gradients of the old scale wait to be spent"
-    assert finding.detail == (
-        "account `slow_opt`: credited on 8 under 3 scales, spent as if it were one"
+    assert (
+        finding.message
+        == "scaler.update() changes the scale while gradients of the old one wait for their step"
     )
-    assert finding.remedy == "update once per window, right after the step"
+    assert finding.detail == (
+        "account `slow_opt`: credited on 8 under several scales, spent on 9 as if it were one"
+    )
+    assert finding.remedy == "scaler.update() once per window, right after the step"
     assert reasons(finding) == [
         (8, "these gradients wait for one step"),
         (9, "divides all of them by the last scale"),
@@ -101,8 +104,8 @@ def test_a_second_step_without_an_update_is_reported() -> None:
     (finding,) = script.findings()
 
     assert finding.site.line == 6
-    assert finding.message == "steps `fast_opt` a second time without an update of `scaler`"
-    assert finding.detail == "scaler `scaler`: stepped on 6, not updated since"
+    assert finding.message == "scaler.step(fast_opt) comes a second time without scaler.update()"
+    assert finding.detail == "account `fast_opt`: spent on 6, `scaler` not updated since"
     assert finding.remedy == "scaler.update() right after the step"
     assert reasons(finding) == [(6, "the step before")]
 

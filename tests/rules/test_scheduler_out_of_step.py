@@ -56,10 +56,12 @@ def test_the_finding_counts_the_ticks_inside_the_window() -> None:
     (finding,) = script.findings()
 
     assert finding.site.line == 10
-    assert finding.message == "ticks on each of the 3 batches that one step spends"
-    assert finding.detail == "account `optimizer`: 2 ticks inside the window that line 9 spends"
-    assert finding.remedy == "tick where the optimizer steps, under the same condition"
-    assert reasons(finding) == [(9, "steps once for 3 batches")]
+    assert finding.message == "the scheduler steps on every batch, `optimizer` once for several"
+    assert finding.detail == (
+        "account `optimizer`: spent on 9 once for several batches; the learning rate moves on each"
+    )
+    assert finding.remedy == "scheduler.step() where the optimizer steps, under the same condition"
+    assert reasons(finding) == [(9, "steps once for several batches")]
 
 
 def test_a_tick_before_the_first_step_is_reported_where_it_goes_on() -> None:
@@ -74,11 +76,11 @@ def test_a_tick_before_the_first_step_is_reported_where_it_goes_on() -> None:
     (finding,) = script.findings()
 
     assert finding.site.line == 10
-    assert finding.message == "moves the learning rate on before `optimizer` has stepped"
-    assert finding.detail == (
-        "scheduler `scheduler`: ticked before the first step of `optimizer`, "
-        "so the first value is never used"
+    assert finding.message == (
+        "scheduler.step() comes before the first optimizer.step(): the first learning rate is "
+        "never used"
     )
+    assert finding.detail == ("account `optimizer`: first spent after `scheduler` had moved on")
     assert finding.remedy == "scheduler.step() after optimizer.step()"
     assert reasons(finding) == [(9, "`optimizer` steps here")]
 

@@ -50,9 +50,9 @@ def test_the_finding_names_both_lines_the_account_and_the_way_out() -> None:
 
     (finding,) = script.findings()
 
-    assert finding.message == "spends the gradient of line 6 again"
+    assert finding.message == "step() applies the gradient of line 6 a second time"
     assert finding.detail == "account `optimizer`: credited on 6, spent on 7, not zeroed since"
-    assert finding.remedy == "optimizer.zero_grad() at the top of the loop"
+    assert finding.remedy == "optimizer.zero_grad() right after the step"
     assert [because.site.line for because in finding.because] == [6, 7]
 
 

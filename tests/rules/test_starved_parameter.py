@@ -43,9 +43,9 @@ def test_the_finding_counts_the_parameters_and_is_an_info() -> None:
     (finding,) = script.findings()
 
     assert finding.severity == Severity.INFO
-    assert finding.message == "owns `forgotten`, which no loss has reached"
-    assert finding.detail == "account `optimizer`: 2 of its parameters never got a gradient"
-    assert finding.remedy == "leave them out of the optimizer, or let the loss reach them"
+    assert finding.message == "`optimizer` owns `forgotten`, which no loss has reached"
+    assert finding.detail == "account `forgotten`: never credited"
+    assert finding.remedy == "leave it out of the optimizer, or let the loss reach it"
     assert finding.because == ()
 
 
@@ -61,9 +61,7 @@ def test_an_optimizer_whose_every_parameter_starves_is_a_warning() -> None:
 
     assert finding.severity == Severity.WARNING
     assert finding.site.line == 3
-    assert finding.detail == (
-        "account `other`: 1 of its parameters never got a gradient, and these are all it has"
-    )
+    assert finding.detail == ("account `unused`: never credited; `other` owns nothing else")
 
 
 def test_an_optimizer_that_was_built_and_never_used_is_an_info() -> None:

@@ -57,7 +57,7 @@ def test_the_finding_names_the_backward_and_the_exception() -> None:
 
     (finding,) = script.findings()
 
-    assert finding.message == "applies what an interrupted backward of line 6 left behind"
+    assert finding.message == "step() applies what an interrupted backward() of line 6 left behind"
     assert finding.detail == (
         "account `optimizer`: credited on 6, interrupted by an exception on 7, not zeroed since"
     )

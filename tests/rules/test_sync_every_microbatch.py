@@ -41,10 +41,10 @@ def test_the_finding_is_an_info_and_counts_the_exchanges() -> None:
 
     assert finding.severity == Severity.INFO
     assert finding.message == (
-        "spends 3 batches after 3 exchanges between ranks, where one would do"
+        "the ranks exchange gradients on every backward() of line 4: once for each step() would do"
     )
-    assert finding.detail == "account `optimizer`: exchanged on each backward of 4"
-    assert finding.remedy == "model.no_sync() around all but the window's last micro-batch"
+    assert finding.detail == "account `optimizer`: exchanged on each backward of 4, spent on 6"
+    assert finding.remedy == "model.no_sync() around all but the last micro-batch before a step"
     assert reasons(finding) == [(4, "exchanges gradients each time")]
 
 

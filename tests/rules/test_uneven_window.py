@@ -50,12 +50,18 @@ def test_the_finding_names_both_sizes() -> None:
 
     (finding,) = script.findings()
 
-    assert finding.message == "spends 1 batch, divided by 3"
-    assert finding.detail == (
-        "account `optimizer`: 3 batches of line 5 in the window before, 1 in this one"
+    assert (
+        finding.message
+        == "step() applies a window that is not full, its losses divided as if it were"
     )
-    assert finding.remedy == "close each epoch's last window, and divide by the batches it holds"
-    assert reasons(finding) == [(5, "credited once for this step")]
+    assert finding.detail == (
+        "account `optimizer`: credited on 5 fewer times for this step than for the one before"
+    )
+    assert (
+        finding.remedy
+        == "divide by the batches the window holds, or let the number of batches be a multiple of N"
+    )
+    assert reasons(finding) == [(5, "fills windows of different sizes")]
 
 
 def test_the_rest_of_one_epoch_spent_in_the_next_ones_first_window_is_reported() -> None:
@@ -66,7 +72,10 @@ def test_the_rest_of_one_epoch_spent_in_the_next_ones_first_window_is_reported()
 
     (finding,) = script.findings()
 
-    assert finding.message == "spends 4 batches: the rest of the epoch before is among them"
+    assert (
+        finding.message
+        == "step() applies the last batches of one epoch together with the first of the next"
+    )
     assert finding.site.line == 7
 
 
@@ -87,7 +96,10 @@ def test_a_first_window_of_one_by_counting_from_zero_is_reported() -> None:
 
     (finding,) = script.findings()
 
-    assert finding.message == "spent 1 of 3 batches the first time, each divided by 3"
+    assert (
+        finding.message
+        == "the first step() applied a single batch, its loss divided as if there were N"
+    )
     assert finding.site.line == 7
 
 
@@ -177,7 +189,7 @@ def test_a_bad_batch_that_also_jumps_over_the_step_makes_a_window_too_long() -> 
     script.close()
 
     (finding,) = script.findings()
-    assert finding.message == "spends 5 batches, each divided by 3"
+    assert finding.message == "step() applies more batches than its losses are divided by"
 
 
 def test_a_loss_halved_for_its_own_sake_makes_no_window_of_two() -> None:

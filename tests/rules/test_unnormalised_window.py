@@ -39,9 +39,14 @@ def test_the_finding_names_the_line_and_the_divisor() -> None:
 
     (finding,) = script.findings()
 
-    assert finding.message == "spends 3 mean losses of line 4, added up and not divided by 3"
-    assert finding.detail == ("account `optimizer`: credited 3 times on 4, each loss with weight 1")
-    assert finding.remedy == "(loss / 3).backward()"
+    assert (
+        finding.message
+        == "step() applies the mean losses of line 4 added up, not divided by the number of batches"
+    )
+    assert finding.detail == (
+        "account `optimizer`: credited on 4 by several batches, each loss with weight 1, spent on 7"
+    )
+    assert finding.remedy == "(loss / N).backward(), with N batches for each step"
     assert reasons(finding) == [(4, "each backward adds one batch's mean")]
 
 

@@ -48,12 +48,10 @@ def test_the_finding_counts_the_unsynchronised_calls() -> None:
 
     (finding,) = script.findings()
 
-    assert finding.message == "applies gradients that this rank has not exchanged with the others"
-    assert finding.detail == (
-        "account `optimizer`: credited on 5 with no exchange, 2 backward calls unsynchronised"
-    )
+    assert finding.message == "step() applies gradients of line 5 that the ranks have not exchanged"
+    assert finding.detail == ("account `optimizer`: credited on 5 without an exchange, spent on 7")
     assert finding.remedy == (
-        "run the window's last forward and backward outside no_sync(); with FSDP2, after "
+        "the last forward and backward before a step outside no_sync(); with FSDP2, after "
         "set_requires_gradient_sync(True)"
     )
     assert reasons(finding) == [(5, "this backward exchanged nothing")]

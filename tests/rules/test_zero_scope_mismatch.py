@@ -57,10 +57,10 @@ def test_the_finding_names_what_is_zeroed_and_what_is_not() -> None:
     (finding,) = script.findings()
 
     assert finding.message == (
-        "spends the gradient of `temperature` again: line 5 zeroes only `model`"
+        "step() applies the gradient of `temperature` a second time: line 5 zeroes `model` only"
     )
     assert finding.detail == ("account `temperature`: credited on 6, spent on 7, not zeroed since")
-    assert finding.remedy == "optimizer.zero_grad()"
+    assert finding.remedy == "optimizer.zero_grad() instead: it clears all that is stepped"
     assert reasons(finding) == [(5, "zeroes `model` and not `temperature`")]
 
 

@@ -188,7 +188,8 @@ def rehearse_tree(
         folded.add(not_checked(path, TOO_LARGE, site=Site(path, unseen.lineno)))
     seen = program.survey.training
     rehearsed = [loop for loop in seen if program.finished.get(loop)]
-    return Checked(list(folded), [], len(seen), len(rehearsed), _reasons(program, seen))
+    found = [finding.rehearsed() for finding in folded]
+    return Checked(found, [], len(seen), len(rehearsed), _reasons(program, seen))
 
 
 def _speak_of_cells(runs: "list[Run]", path: str, book: "Notebook") -> None:

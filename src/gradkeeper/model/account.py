@@ -6,13 +6,15 @@ Accounts are frozen; the functions here return what an account becomes. They kno
 from dataclasses import dataclass
 
 from gradkeeper.model.credit import Waste
-from gradkeeper.model.site import Site
+from gradkeeper.model.site import Site, variable
 from gradkeeper.model.value import replace
 
 # A window never waits on more backwards than this; older ones are let go, so that a loop
 # which never steps can be watched for days in flat memory.
 MOST_FRESH = 1024
 MOST_PENDING = 64
+MOST_LAYERS = 3
+"""Named in a message."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,29 @@ class Account:
     bypassed: int = 0
     """Steps that spent a loss which reaches this account, while nobody owns it."""
 
+    @property
+    def layers(self) -> str:
+        """What a person would look for: the layers that hold it, where their paths are known."""
+        paths = dict.fromkeys(_layer(one) for one in self.parameters)
+        known = [path for path in paths if path][:MOST_LAYERS] or [variable(self.name)]
+        more = (
+            " and others" if len(paths) > len(known) or 0 < len(self.parameters) < self.size else ""
+        )
+        return ", ".join(f"`{one}`" for one in known) + more
+
     def stale_for(self, owner: str) -> tuple[Lot, ...]:
         return tuple(lot for lot in self.lots if owner in lot.owners)
 
     def has_news_for(self, owner: str) -> bool:
         return bool(self.fresh) or any(owner not in lot.owners for lot in self.lots)
+
+
+def _layer(parameter: str) -> str:
+    """`net.fc2` of `net.fc2.weight`; a parameter with a name of its own keeps it."""
+    module, _, own = parameter.rpartition(".")
+    if own in ("weight", "bias") or not module:
+        return module
+    return parameter
 
 
 def credited(account: Account, number: int, *, scaler: str | None, synced: bool | None) -> Account:

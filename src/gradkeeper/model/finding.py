@@ -77,6 +77,10 @@ class Finding:
     """A setting under which it holds ("args.amp is false"); None: under all."""
     fix: Fix | None = None
 
+    def rehearsed(self) -> "Finding":
+        """Without count and steps: those of a rehearsal say nothing of a run."""
+        return replace(self, count=1, first_step=None, last_step=None)
+
     def where(self, role: Role) -> Site | None:
         """The line that had this part in it; the first, if several had."""
         return next((one.site for one in self.because if one.role == role), None)

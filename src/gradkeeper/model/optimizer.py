@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gradkeeper.model.site import Site
+from gradkeeper.model.site import Site, variable
 from gradkeeper.model.window import Window
 
 BY_HAND = "by hand"
@@ -33,6 +33,8 @@ class Optimizer:
     """Scheduler ticks since its last step, while gradients were pending."""
     early_ticks: tuple[Site, ...] = ()
     """Lines of scheduler ticks before its first step."""
+    namesake: bool = False
+    """Another optimizer's variable has the same name."""
     rebuilds: int = 0
     """How often it was built anew, at the same line, after a step or two."""
     escaped: bool = False
@@ -43,6 +45,16 @@ class Optimizer:
     @property
     def steps(self) -> int:
         return self.real + self.empty + self.skipped
+
+    @property
+    def variable(self) -> str:
+        return variable(self.name)
+
+    def named_from(self, here: Site) -> str:
+        """By its variable; where two share that, by the line that built it as well."""
+        if not self.namesake:
+            return f"`{self.variable}`"
+        return f"`{self.variable}` of {self.site.seen_from(here)}"
 
 
 @dataclass(frozen=True)

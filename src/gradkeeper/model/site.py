@@ -2,6 +2,12 @@
 
 from typing import NamedTuple
 
+
+def variable(name: str) -> str:
+    """What the program calls it: front ends number those that share a name, as in `optimizer#2`."""
+    return name.partition("#")[0]
+
+
 CELL = "cell In"
 """How the file of a site begins that lies in a notebook's running cell, as in `cell In[3]`."""
 WITHIN = ":cell "

@@ -51,12 +51,14 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
     window = entry.window
     if window is None or window.size < 2 or entry.owner is None:
         return
+    here = entry.event.site
     if any(credit.coupled for credit in entry.spent):
         yield rule.found(
             entry,
-            f"spends {window.size} batches that were normalised one by one",
-            detail=f"account `{entry.owner.name}`: a layer such as BatchNorm couples the rows "
-            "of each batch",
+            f"step() applies several batches of {window.site.seen_from(here)}, normalised one by "
+            "one by a layer such as BatchNorm",
+            detail=f"account {entry.owner.named_from(here)}: credited on "
+            f"{window.site.brief_from(here)} by batches whose rows are coupled",
             remedy="LayerNorm or GroupNorm, or frozen statistics",
             because=[Because("credited", window.site, "each batch has its own statistics")],
         )

@@ -51,6 +51,7 @@ from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
 from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
+from gradkeeper.model.site import variable
 
 rule = Rule("GK301", "clip-scaled-gradient", Severity.ERROR, __doc__)
 
@@ -63,17 +64,17 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
     clip = next((clip for clip in clips if clip.scaled and clip.fresh), None)
     if clip is None:
         return
-    scaler = entry.spent[-1].scaler or entry.event.scaler or "scaler"
-    owner = entry.owner.name
+    scaler = variable(entry.spent[-1].scaler or entry.event.scaler or "scaler")
+    line, here = entry.spent[-1].site, clip.site
     yield rule.found(
         entry,
-        f"clips gradients that `{scaler}` has scaled and not yet unscaled",
-        site=clip.site,
-        detail=f"account `{owner}`: credited with a scaled loss on "
-        f"{entry.spent[-1].site.brief_from(clip.site)}, clipped, then spent",
-        remedy=f"{scaler}.unscale_({owner}) before clipping",
+        f"clips gradients that are still multiplied by the scale of `{scaler}`",
+        site=here,
+        detail=f"account {entry.owner.named_from(here)}: credited on {line.brief_from(here)} with "
+        f"a scaled loss, clipped on {here.line}, spent on {entry.event.site.brief_from(here)}",
+        remedy=f"{scaler}.unscale_({entry.owner.variable}) before clipping",
         because=[
-            Because("credited", entry.spent[-1].site, "this loss was multiplied by the scale"),
-            Because("stepped", entry.event.site, "spends what was clipped"),
+            Because("credited", line, "this loss was multiplied by the scale"),
+            Because("stepped", entry.event.site, "applies what was clipped"),
         ],
     )

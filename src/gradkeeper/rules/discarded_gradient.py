@@ -48,6 +48,7 @@ from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Close, Step
 from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
+from gradkeeper.model.site import Site, variable
 
 rule = Rule("GK102", "discarded-gradient", Severity.ERROR, __doc__)
 
@@ -85,18 +86,27 @@ def _found(entry: Entry[Step | Close], trail: Trail, *, whole: bool) -> Finding:
     zero = trail.zeroed_at or trail.site
     credited = trail.site.seen_from(zero)
     because = [Because("credited", trail.site, "this backward's gradient is thrown away")]
+    then = ""
     if isinstance(entry.event, Step):
-        because.append(Because("stepped", entry.event.site, "before this step can spend it"))
+        because.append(Because("stepped", entry.event.site, "before this step can apply it"))
+        then = f", before the step on {entry.event.site.brief_from(zero)}"
     if whole:
-        remedy = "zero_grad() before backward(), not between backward() and step()"
+        remedy = "zero_grad() right after step(), not between backward() and step()"
     else:
-        remedy = "zero_grad() once per window, right after step()"
+        remedy = "zero_grad() once for each step(), right after it"
     return rule.found(
         entry,
-        f"throws away the gradient of {credited} before any step spends it",
+        f"clears the gradient of {credited} before any step() has applied it",
         site=zero,
-        detail=f"{credited} has run {trail.made} times so far: "
-        f"{trail.wasted} of its gradients were zeroed unspent, {trail.spent} spent",
+        detail=f"account {_named(trail, entry, zero)}: credited on {trail.site.brief_from(zero)}, "
+        f"zeroed on {zero.line}{then}",
         remedy=remedy,
         because=because,
     )
+
+
+def _named(trail: Trail, entry: Entry[Step | Close], here: Site) -> str:
+    if entry.owner is not None:
+        return entry.owner.named_from(here)
+    names = sorted(trail.owners) or trail.accounts
+    return ", ".join(f"`{one}`" for one in dict.fromkeys(map(variable, names)))

@@ -44,7 +44,7 @@ from gradkeeper.model.events import Close, Zero
 from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.optimizer import Optimizer
 from gradkeeper.model.rule import Rule
-from gradkeeper.model.site import Site
+from gradkeeper.model.site import Site, variable
 from gradkeeper.model.window import batches_in
 
 rule = Rule("GK203", "dropped-tail", Severity.WARNING, __doc__)
@@ -57,7 +57,8 @@ def at_zero(entry: Entry[Zero]) -> Iterator[Finding]:
             because = [
                 Because("zeroed", entry.event.site, "what is left of the epoch is zeroed here")
             ]
-            yield _found(entry, waste.site, waste.count, because)
+            owners = sorted(waste.owners)
+            yield _found(entry, waste.site, owners, because)
 
 
 @rule.at(Close)
@@ -67,15 +68,8 @@ def at_close(entry: Entry[Close]) -> Iterator[Finding]:
     for owner in entry.optimizers.values():
         tail = _tail(entry, owner)
         if owner.window and owner.stepped_at and 0 < batches_in(tail) < owner.window.size:
-            size = owner.window.size
-            because = [
-                Because(
-                    "stepped",
-                    owner.stepped_at,
-                    f"steps once for {size} batches, the last time here",
-                )
-            ]
-            yield _found(entry, owner.window.site, len(tail), because)
+            because = [Because("stepped", owner.stepped_at, "steps once for several batches")]
+            yield _found(entry, owner.window.site, [owner.name], because)
 
 
 def _tail(entry: Entry[Close], owner: Optimizer) -> list[Credit]:
@@ -93,16 +87,15 @@ def _unspent(credit: Credit) -> bool:
     return not credit.spent_by and not credit.excuse
 
 
-def _found(entry: Entry[Zero | Close], line: Site, count: int, because: list[Because]) -> Finding:
-    if count == 1:
-        message = "its last gradient never reaches the weights"
-    else:
-        message = f"its last {count} gradients never reach the weights"
+def _found(
+    entry: Entry[Zero | Close], line: Site, owners: list[str], because: list[Because]
+) -> Finding:
+    names = ", ".join(f"`{one}`" for one in dict.fromkeys(map(variable, owners)))
     return rule.found(
         entry,
-        message,
+        f"the gradients of the last batches are never applied: no step() of {names} follows",
         site=line,
-        detail=f"the window that began last was not full: {count} waiting, and no step came",
-        remedy="after the loop, step once more on what is left, divided by what it holds",
+        detail=f"account {names}: credited on {line.line}, the last window not full, never spent",
+        remedy="after the loop, step() once more on what is left, divided by the batches it holds",
         because=because,
     )

@@ -65,7 +65,7 @@ def at_step(entry: Entry[Step]) -> Iterator[Finding]:
     elif owner.empty and entry.idle:
         zeroed_at = _zeroed_before(entry)
         if zeroed_at is None:
-            yield _found(entry, owner, owner.empty + 1)
+            yield _found(entry, owner)
         else:
             yield _wiped(entry, owner, zeroed_at)
 
@@ -81,7 +81,7 @@ def at_close(entry: Entry[Close]) -> Iterator[Finding]:
         if _lost(entry, owner):
             continue
         if not _served_otherwise(owner, entry.before):
-            yield _found(entry, owner, owner.empty)
+            yield _found(entry, owner)
 
 
 def _out_of_sight(entry: Entry[Close], owner: Optimizer) -> bool:
@@ -110,34 +110,39 @@ def _served_otherwise(owner: Optimizer, accounts: Mapping[str, Account]) -> bool
     return any(account.moved or account.spenders - {owner.name} for account in own)
 
 
-def _found(entry: Entry[Step | Close], owner: Optimizer, steps: int) -> Finding:
+def _found(entry: Entry[Step | Close], owner: Optimizer) -> Finding:
+    here = owner.stepped_at or entry.event.site
     return rule.found(
         entry,
-        "has nothing to spend: no gradient ever reached its parameters",
-        site=owner.stepped_at or entry.event.site,
-        detail=f"account `{owner.name}`: {steps} steps so far, all of them empty",
-        remedy="build the optimizer over the parameters that the loss reaches",
-        because=[Because("built", owner.site, f"`{owner.name}` was built here")],
+        f"step() has nothing to apply: no gradient has reached the parameters of "
+        f"{owner.named_from(here)}",
+        site=here,
+        detail=f"account {owner.named_from(here)}: built on {owner.site.brief_from(here)}, "
+        f"stepped on {here.line}, never credited",
+        remedy="build the optimizer over the parameters that the loss is computed from",
+        because=[Because("built", owner.site, f"`{owner.variable}` was built here")],
     )
 
 
 def _wiped(entry: Entry[Step], owner: Optimizer, zeroed_at: Site) -> Finding:
-    where = zeroed_at.seen_from(entry.event.site)
+    here = entry.event.site
     return rule.found(
         entry,
-        f"has nothing to spend: {where} zeroes its gradients first",
-        detail=f"account `{owner.name}`: {owner.empty + 1} steps so far, all of them empty",
+        f"step() has nothing to apply: {zeroed_at.seen_from(here)} zeroes the gradients first",
+        detail=f"account {owner.named_from(here)}: zeroed on {zeroed_at.brief_from(here)}, "
+        "no backward since",
         remedy="zero_grad() before backward(), not between backward() and step()",
         because=[Because("zeroed", zeroed_at, "the gradients are zeroed here")],
     )
 
 
 def _after_load(entry: Entry[Step], owner: Optimizer) -> Finding:
+    here = entry.event.site
     loaded = owner.restored_at or owner.site
     return rule.found(
         entry,
-        "has nothing to spend: a checkpoint brings back no gradients",
-        detail=f"account `{owner.name}`: loaded on {loaded.brief_from(entry.event.site)}, "
+        f"step() has nothing to apply: what {loaded.seen_from(here)} loaded holds no gradients",
+        detail=f"account {owner.named_from(here)}: loaded on {loaded.brief_from(here)}, "
         "no backward since",
         remedy="save the pending gradients on purpose, or save after step()",
         because=[Because("loaded", loaded, "state_dict() does not hold .grad")],

@@ -52,7 +52,7 @@ rule = Rule("GK306", "exhausted-parameters", Severity.ERROR, __doc__)
 def check(entry: Entry[Exhaust]) -> Iterator[Finding]:
     yield rule.found(
         entry,
-        f"{entry.event.use} gets an iterator that is used up, and works on nothing",
-        detail="a generator of parameters can be read once",
-        remedy="params = list(model.parameters())",
+        f"{entry.event.use} works on nothing: its iterator of parameters is used up",
+        detail="what model.parameters() returns can be read once, and was read before",
+        remedy="list(...) around it where it is made, as in params = list(model.parameters())",
     )

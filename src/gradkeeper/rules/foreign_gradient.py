@@ -58,6 +58,7 @@ from gradkeeper.model.events import Step
 from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.optimizer import BY_HAND
 from gradkeeper.model.rule import Rule
+from gradkeeper.model.site import variable
 
 rule = Rule("GK104", "foreign-gradient", Severity.ERROR, __doc__)
 
@@ -68,23 +69,22 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
         return
     own = [credit for credit in entry.spent if not credit.spent_by and not credit.by_hand]
     lines = {credit.site for credit in own}
-    others = [credit for credit in entry.spent if credit.spent_by and credit.site not in lines]
-    foreign = next((one for one in others if own and _leaked(one, own, entry)), None)
+    spent = [credit for credit in entry.spent if credit.spent_by and credit.site not in lines]
+    foreign = next((one for one in spent if own and _leaked(one, own, entry)), None)
     if foreign is None:
         return
-    here, owner = entry.event.site, entry.owner.name
-    settled = " and ".join(f"`{name}`" for name in sorted(foreign.spent_by))
+    here, owner = entry.event.site, entry.owner
+    others = ", ".join(f"`{variable(name)}`" for name in sorted(foreign.spent_by))
+    line, mine = foreign.site.seen_from(here), own[0].site
     yield rule.found(
         entry,
-        f"spends leftovers of {foreign.site.seen_from(here)}, a loss that {settled} has settled",
-        detail=f"account `{owner}`: credited on {foreign.site.brief_from(here)} beside its own "
-        f"loss of {own[-1].site.brief_from(here)}, not zeroed in between",
-        remedy=f"{owner}.zero_grad() right before its own backward",
+        f"step() also applies the gradient of {line}, left over from the loss of {others}",
+        detail=f"account {owner.named_from(here)}: credited on {foreign.site.brief_from(here)} "
+        f"beside its own loss of {mine.brief_from(here)}, not zeroed in between",
+        remedy=f"{owner.variable}.zero_grad() right before backward() on {mine.seen_from(here)}",
         because=[
-            Because(
-                "foreign", foreign.site, f"this backward also fills the gradients of `{owner}`"
-            ),
-            Because("credited", own[-1].site, "its own loss, added on top"),
+            Because("foreign", foreign.site, f"also fills the gradients of `{owner.variable}`"),
+            Because("credited", mine, "its own loss, added on top"),
         ],
     )
 

@@ -47,18 +47,20 @@ rule = Rule("GK307", "fp16-without-scaler", Severity.WARNING, __doc__)
 
 @rule.at(Step)
 def check(entry: Entry[Step]) -> Iterator[Finding]:
-    if entry.escaped:
+    if entry.escaped or entry.owner is None:
         return
+    name = entry.owner.variable
     for credit in entry.spent:
         scaled_by_hand = credit.multiplier is not None and credit.multiplier > 1
         if credit.autocast != "float16" or credit.scaler or scaled_by_hand or credit.unseen:
             continue
         yield rule.found(
             entry,
-            "sends a float16 loss back unscaled: small gradients become zero",
+            "backward() of a float16 loss without a scaler: small gradients become zero",
             site=credit.site,
-            detail="the forward ran in float16 autocast, and no scaler multiplied the loss",
+            detail=f"account `{name}`: credited on {credit.site.line} in float16 autocast, "
+            "no scaler multiplied the loss",
             remedy="torch.amp.GradScaler, or dtype=torch.bfloat16",
-            because=[Because("stepped", entry.event.site, "spends what is left of them")],
+            because=[Because("stepped", entry.event.site, "applies what is left of them")],
         )
         return

@@ -56,10 +56,10 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
     here = entry.event.site
     yield rule.found(
         entry,
-        f"applies a gradient of the weights before {old.outlived.seen_from(here)} loaded others",
-        detail=f"account `{entry.owner.name}`: credited on {old.site.brief_from(here)}, weights "
-        f"loaded on {old.outlived.brief_from(here)}, spent here",
-        remedy="zero_grad() after loading",
+        f"step() applies a gradient from before {old.outlived.seen_from(here)} loaded new weights",
+        detail=f"account {entry.owner.named_from(here)}: credited on {old.site.brief_from(here)}, "
+        f"weights loaded on {old.outlived.brief_from(here)}, spent on {here.line}",
+        remedy=f"{entry.owner.variable}.zero_grad() after loading",
         because=[
             Because("credited", old.site, "taken at the old weights"),
             Because("loaded", old.outlived, "new weights come in"),

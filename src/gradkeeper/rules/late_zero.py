@@ -37,6 +37,7 @@ from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Backward
 from gradkeeper.model.finding import Finding, Severity
 from gradkeeper.model.rule import Rule
+from gradkeeper.model.site import variable
 
 rule = Rule("GK603", "late-zero", Severity.INFO, __doc__)
 
@@ -46,11 +47,12 @@ def check(entry: Entry[Backward]) -> Iterator[Finding]:
     late = next((one for one in entry.before.values() if one.zeroed_late), None)
     if late is None or late.zeroed_late is None:
         return
+    here, line = late.zeroed_late, entry.event.site
     yield rule.found(
         entry,
-        "zeroes between forward and backward",
-        site=late.zeroed_late,
-        detail=f"account `{late.name}`: zeroed after the forward whose loss "
-        f"{entry.event.site.brief_from(late.zeroed_late)} sends back",
+        f"zeroes between the forward and backward() on {line.seen_from(here)}",
+        site=here,
+        detail=f"account `{variable(late.name)}`: zeroed on {here.line}, after the forward whose "
+        f"loss is credited on {line.brief_from(here)}",
         remedy="move it to the top of the iteration",
     )

@@ -78,10 +78,11 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
     counts = ", ".join(str(count) for count in items[:8])
     yield rule.found(
         entry,
-        f"averages means over {min(items)} to {max(items)} items with equal weight",
-        detail=f"account `{entry.owner.name}`: credited on {window.site.line} "
+        f"step() averages means over {min(items)} to {max(items)} items with equal weight",
+        detail=f"account {entry.owner.named_from(entry.event.site)}: credited on "
+        f"{window.site.brief_from(entry.event.site)} "
         f"with means over {counts} items",
-        remedy='reduction="sum", then divide the gradient once by the window\'s items',
+        remedy='reduction="sum", then divide the gradients once by the items of all batches',
         because=[
             Because(
                 "credited", window.site, "ignore_index leaves a different number of items each time"

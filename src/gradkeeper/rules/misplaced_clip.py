@@ -45,10 +45,11 @@ from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Clip, Step
 from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
+from gradkeeper.model.site import variable
 
 rule = Rule("GK304", "misplaced-clip", Severity.ERROR, __doc__)
 
-REMEDY = "clip between the window's last backward and step()"
+REMEDY = "clip once, between the last backward() and step()"
 
 
 @rule.at(Clip)
@@ -60,12 +61,13 @@ def after_the_step(entry: Entry[Clip]) -> Iterator[Finding]:
     shared = any(len(account.owners) > 1 for account in accounts)
     if not lots or shared or any(account.fresh for account in accounts):
         return
-    spent = lots[0].spent_at
+    here, spent = entry.event.site, lots[0].spent_at
+    name = variable(next(iter(accounts)).name)
     yield rule.found(
         entry,
-        f"clips what {spent.seen_from(entry.event.site)} has already spent",
-        detail=f"account `{next(iter(accounts)).name}`: credited on "
-        f"{lots[0].site.brief_from(entry.event.site)}, spent, then clipped",
+        f"clips gradients that {spent.seen_from(here)} has already applied",
+        detail=f"account `{name}`: credited on {lots[0].site.brief_from(here)}, "
+        f"spent on {spent.brief_from(here)}, clipped on {here.line}",
         remedy=REMEDY,
         because=[Because("spent", spent, "the step comes before the clip")],
     )
@@ -98,21 +100,21 @@ def _on_each(account: Account, entry: Entry[Step]) -> ClipMark | None:
 
 
 def _found(entry: Entry[Step], account: Account, clip: ClipMark) -> Finding:
-    line = entry.spent[-1].site
+    here, line = clip.site, entry.spent[-1].site
     if clip.vacant:
-        message = f"clips before {line.seen_from(clip.site)} has made a gradient"
+        message = f"clips before backward() on {line.seen_from(here)}: there is no gradient yet"
     else:
-        message = "clips in the middle of a window, on each of its batches"
+        message = f"clips after every backward() of {line.seen_from(here)}: each time, what was "
+        message += "added before shrinks"
     return rule.found(
         entry,
         message,
-        site=clip.site,
-        detail=f"account `{account.name}`: clipped on {clip.site.brief_from(entry.event.site)}, "
-        f"spent on {entry.event.site.brief_from(clip.site)} with {len(account.fresh)} backward "
-        f"call{'s' if len(account.fresh) > 1 else ''} in it",
+        site=here,
+        detail=f"account `{variable(account.name)}`: clipped on {here.line}, credited on "
+        f"{line.brief_from(here)} after that, spent on {entry.event.site.brief_from(here)}",
         remedy=REMEDY,
         because=[
             Because("credited", line, "the last backward of the window"),
-            Because("stepped", entry.event.site, "spends it"),
+            Because("stepped", entry.event.site, "applies it"),
         ],
     )

@@ -65,7 +65,7 @@ def check(entry: Entry[Close]) -> Iterator[Finding]:
             continue
         owner = _idle_owner(entry, accounts)
         if owner:
-            yield _found(entry, owner, trail, lost)
+            yield _found(entry, owner, trail)
 
 
 def _idle_owner(entry: Entry[Close], accounts: list[Account]) -> Optimizer | None:
@@ -77,12 +77,14 @@ def _idle_owner(entry: Entry[Close], accounts: list[Account]) -> Optimizer | Non
     return owners[0]
 
 
-def _found(entry: Entry[Close], owner: Optimizer, trail: Trail, lost: int) -> Finding:
+def _found(entry: Entry[Close], owner: Optimizer, trail: Trail) -> Finding:
+    here = trail.site
     return rule.found(
         entry,
-        f"fills the gradients of `{owner.name}`, which never steps",
-        site=trail.site,
-        detail=f"account `{owner.name}`: credited {lost} times on {trail.site.line}, never spent",
-        remedy=f"{owner.name}.step() after backward",
-        because=[Because("built", owner.site, f"`{owner.name}` was built here")],
+        f"backward() fills the gradients of {owner.named_from(here)}, which never steps",
+        site=here,
+        detail=f"account {owner.named_from(here)}: credited on {here.line} again and again, "
+        "never spent",
+        remedy=f"{owner.variable}.step() after backward()",
+        because=[Because("built", owner.site, f"`{owner.variable}` was built here")],
     )

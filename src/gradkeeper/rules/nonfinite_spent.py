@@ -51,12 +51,12 @@ rule = Rule("GK305", "nonfinite-spent", Severity.ERROR, __doc__)
 def check(entry: Entry[Step]) -> Iterator[Finding]:
     if not entry.spent or entry.event.finite is not False or entry.owner is None:
         return
-    line = entry.spent[-1].site
+    here, line = entry.event.site, entry.spent[-1].site
     yield rule.found(
         entry,
-        "applies a gradient that is NaN or inf",
-        detail=f"account `{entry.owner.name}`: credited on {line.brief_from(entry.event.site)}, "
-        "not finite, spent all the same",
-        remedy="step only if the norm is finite; zero the gradients either way",
+        f"step() applies a gradient of {line.seen_from(here)} that is NaN or inf",
+        detail=f"account {entry.owner.named_from(here)}: credited on {line.brief_from(here)}, "
+        f"not finite, spent on {here.line} all the same",
+        remedy="step only if the norm is finite; zero_grad() either way",
         because=[Because("credited", line, "this backward made it")],
     )

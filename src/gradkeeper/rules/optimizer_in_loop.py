@@ -54,8 +54,7 @@ def check(entry: Entry[Adopt]) -> Iterator[Finding]:
         return
     yield rule.found(
         entry,
-        f"builds `{owner.name}` anew after a step or two: what it remembers is lost",
-        detail=f"account `{owner.name}`: {owner.rebuilds + 1} optimizers in a row over the "
-        "same parameters",
+        f"builds `{owner.variable}` anew for about every step: its momentum and averages are lost",
+        detail=f"account `{owner.variable}`: one optimizer after another over the same parameters",
         remedy="build it once, before the loop",
     )

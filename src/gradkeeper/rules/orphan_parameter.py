@@ -55,17 +55,17 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
     orphans = [account for account in entry.orphans if account.bypassed and not _served(account)]
     if not orphans or entry.owner is None or entry.owner.escaped:
         return
-    line = entry.spent[-1].site
-    names = ", ".join(_named(account) for account in orphans[:3])
+    here, line = entry.event.site, entry.spent[-1].site
+    names = ", ".join(account.layers for account in orphans[:3])
+    it, was = ("them", "they were") if names.count("`") > 2 else ("it", "it was")
     yield rule.found(
         entry,
-        f"leaves {names} behind: no optimizer owns it",
-        detail=f"account {names}: credited on {line.brief_from(entry.event.site)} "
-        "together with what this step spends, never spent",
-        remedy="give it to an optimizer, or requires_grad_(False)",
+        f"step() leaves {names} as {was}: no optimizer owns {it}",
+        detail=f"account {names}: credited on {line.brief_from(here)}, never spent",
+        remedy=f"give {names} to an optimizer, or freeze {it} by requires_grad_(False)",
         because=[
-            Because("credited", line, "this backward reaches it"),
-            Because("built", entry.owner.site, f"`{entry.owner.name}` was built without it"),
+            Because("credited", line, f"fills the gradients of {names}"),
+            Because("built", entry.owner.site, f"`{entry.owner.variable}` was built without {it}"),
         ],
     )
 
@@ -73,9 +73,3 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
 def _served(account: Account) -> bool:
     """Its weights are moved by hand instead, or by code that was not seen."""
     return account.moved or bool(account.spenders) or account.escaped
-
-
-def _named(account: Account) -> str:
-    if account.size == 1:
-        return f"`{account.name}`"
-    return f"`{account.name}` ({account.size} parameters)"

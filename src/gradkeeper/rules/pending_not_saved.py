@@ -52,6 +52,7 @@ from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Close, Step
 from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
+from gradkeeper.model.site import variable
 
 rule = Rule("GK401", "pending-not-saved", Severity.WARNING, __doc__)
 
@@ -86,17 +87,20 @@ def _seen(entry: Entry[Close], credit: Credit) -> bool:
 def _found(entry: Entry[Step | Close], waiting: list[Credit]) -> Finding:
     saved = waiting[0].saved_at or entry.event.site
     line = waiting[0].site
+    names = sorted(waiting[0].owners) or waiting[0].accounts
+    name = variable(names[0])
     because = [
         Because("credited", line, "this backward's gradient waits, and is not in the checkpoint")
     ]
     if isinstance(entry.event, Step):
-        because.append(Because("stepped", entry.event.site, "spends it later in this run"))
+        because.append(Because("stepped", entry.event.site, "applies it later in this run"))
     return rule.found(
         entry,
-        f"saves while the gradient of {line.seen_from(saved)} waits: it is lost on resume",
+        f"saves while the gradient of {line.seen_from(saved)} waits for its step(), and leaves it "
+        "out",
         site=saved,
-        detail=f"credited on {line.brief_from(saved)}, not yet spent when saved; "
-        "state_dict() holds no .grad",
+        detail=f"account `{name}`: credited on {line.brief_from(saved)}, not spent when saved on "
+        f"{saved.line}; state_dict() holds no .grad",
         remedy="save right after step() and zero_grad()",
         because=because,
     )

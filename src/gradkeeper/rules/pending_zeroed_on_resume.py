@@ -53,6 +53,7 @@ from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Zero
 from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
+from gradkeeper.model.site import variable
 
 rule = Rule("GK402", "pending-zeroed-on-resume", Severity.ERROR, __doc__)
 
@@ -62,12 +63,13 @@ def check(entry: Entry[Zero]) -> Iterator[Finding]:
     restored = [one for one in entry.pending.values() if one.restored and not one.spent_by]
     if not restored:
         return
-    loaded = restored[0].site.seen_from(entry.event.site)
+    here, loaded = entry.event.site, restored[0].site
     yield rule.found(
         entry,
-        f"throws away the pending gradients that {loaded} brought back",
-        detail=f"account `{restored[0].accounts[0]}`: restored on "
-        f"{restored[0].site.line}, zeroed unspent",
-        remedy="zero after the window's step, not before it",
+        f"clears the gradients that {loaded.seen_from(here)} restored, before any step() has "
+        "applied them",
+        detail=f"account `{variable(restored[0].accounts[0])}`: restored on "
+        f"{loaded.brief_from(here)}, zeroed on {here.line}, never spent",
+        remedy="zero_grad() after the first step(), not before it",
         because=[Because("loaded", restored[0].site, "pending gradients come back here")],
     )

@@ -45,7 +45,9 @@ from collections.abc import Iterator
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
 from gradkeeper.model.finding import Because, Finding, Severity
+from gradkeeper.model.optimizer import Optimizer
 from gradkeeper.model.rule import Rule
+from gradkeeper.model.site import variable
 
 rule = Rule("GK302", "scaler-bypassed", Severity.ERROR, __doc__)
 
@@ -55,36 +57,37 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
     if not entry.spends or entry.owner is None or entry.adjusted:
         return
     if entry.event.scaler is None:
-        yield from _still_scaled(entry, entry.owner.name)
+        yield from _still_scaled(entry, entry.owner)
     else:
-        yield from _never_scaled(entry, entry.owner.name, entry.event.scaler)
+        yield from _never_scaled(entry, entry.owner, variable(entry.event.scaler))
 
 
-def _still_scaled(entry: Entry[Step], owner: str) -> Iterator[Finding]:
-    scaled = [one for one in entry.before.values() if one.scaler and one.fresh]
+def _still_scaled(entry: Entry[Step], owner: Optimizer) -> Iterator[Finding]:
+    scaled = [one.scaler for one in entry.before.values() if one.scaler and one.fresh]
     if not scaled:
         return
-    line = entry.spent[-1].site
+    here, line, scaler = entry.event.site, entry.spent[-1].site, variable(scaled[0])
     yield rule.found(
         entry,
-        f"spends gradients that are still multiplied by the scale of `{scaled[0].scaler}`",
-        detail=f"account `{owner}`: credited with a scaled loss on "
-        f"{line.brief_from(entry.event.site)}, spent without unscaling",
-        remedy=f"{scaled[0].scaler}.step({owner}), then {scaled[0].scaler}.update()",
+        f"step() applies gradients that are still multiplied by the scale of `{scaler}`",
+        detail=f"account {owner.named_from(here)}: credited on {line.brief_from(here)} with a "
+        f"scaled loss, spent on {here.line} without unscaling",
+        remedy=f"{scaler}.step({owner.variable}), then {scaler}.update()",
         because=[Because("credited", line, "this loss was multiplied by the scale")],
     )
 
 
-def _never_scaled(entry: Entry[Step], owner: str, scaler: str) -> Iterator[Finding]:
+def _never_scaled(entry: Entry[Step], owner: Optimizer, scaler: str) -> Iterator[Finding]:
     plain = [one for one in entry.spent if one.scaler is None and not one.by_hand]
     if not plain:
         return
-    line = plain[-1].site
+    here, line = entry.event.site, plain[-1].site
     yield rule.found(
         entry,
-        f"divides by the scale of `{scaler}` a gradient that was never multiplied by it",
-        detail=f"account `{owner}`: credited with a plain loss on "
-        f"{line.brief_from(entry.event.site)}, spent through `{scaler}`",
+        f"{scaler}.step() divides the gradient of {line.seen_from(here)} by a scale that it was "
+        "never multiplied by",
+        detail=f"account {owner.named_from(here)}: credited on {line.brief_from(here)} with a "
+        f"plain loss, spent on {here.line} through `{scaler}`",
         remedy=f"{scaler}.scale(loss).backward()",
         because=[Because("credited", line, "this loss was not scaled")],
     )

@@ -55,6 +55,7 @@ from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
 from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
+from gradkeeper.model.site import variable
 
 rule = Rule("GK303", "scaler-not-updated", Severity.WARNING, __doc__)
 
@@ -64,28 +65,29 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
     scaler, owner = entry.scaler, entry.owner
     if scaler is None or owner is None:
         return
+    here, name = entry.event.site, variable(scaler.name)
     if owner.name in scaler.stepped:
-        last = owner.stepped_at or entry.event.site
+        last = owner.stepped_at or here
         yield rule.found(
             entry,
-            f"steps `{owner.name}` a second time without an update of `{scaler.name}`",
-            detail=f"scaler `{scaler.name}`: stepped on {last.brief_from(entry.event.site)}, "
-            "not updated since",
-            remedy=f"{scaler.name}.update() right after the step",
+            f"{name}.step({owner.variable}) comes a second time without {name}.update()",
+            detail=f"account {owner.named_from(here)}: spent on {last.brief_from(here)}, "
+            f"`{name}` not updated since",
+            remedy=f"{name}.update() right after the step",
             because=[Because("stepped", last, "the step before")],
         )
     rounds = {one.scale_round for one in entry.spent if one.scaler == scaler.name}
     if len(rounds) > 1 and scaler.updated_at:
-        line = entry.spent[-1].site
+        update, line = scaler.updated_at, entry.spent[-1].site
         yield rule.found(
             entry,
-            "changes the scale while gradients of the old scale wait to be spent",
-            site=scaler.updated_at,
-            detail=f"account `{owner.name}`: credited on {line.brief_from(scaler.updated_at)} "
-            f"under {len(rounds)} scales, spent as if it were one",
-            remedy="update once per window, right after the step",
+            f"{name}.update() changes the scale while gradients of the old one wait for their step",
+            site=update,
+            detail=f"account {owner.named_from(update)}: credited on {line.brief_from(update)} "
+            f"under several scales, spent on {here.brief_from(update)} as if it were one",
+            remedy=f"{name}.update() once per window, right after the step",
             because=[
                 Because("credited", line, "these gradients wait for one step"),
-                Because("stepped", entry.event.site, "divides all of them by the last scale"),
+                Because("stepped", here, "divides all of them by the last scale"),
             ],
         )

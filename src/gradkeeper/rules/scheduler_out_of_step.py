@@ -21,7 +21,7 @@ for i, x in enumerate(torch.randn(8, 8, 4)):
 
 To see it, print `scheduler.get_last_lr()` beside the number of steps taken.
 
-To fix it, tick right after the step, under the same condition.
+To fix it, step the scheduler right after the optimizer, under the same condition.
 
 ```python good
 import torch
@@ -38,8 +38,8 @@ for i, x in enumerate(torch.randn(8, 8, 4)):
         scheduler.step()
 ```
 
-One tick per epoch is fine, and so are the scheduler's own first tick, ticks that run forward to
-where a checkpoint left off, and schedulers that are fed a metric.
+One scheduler step per epoch is fine, and so are the one in a scheduler's own constructor, those
+that run forward to where a checkpoint left off, and schedulers that are fed a metric.
 """
 
 from collections.abc import Iterator
@@ -49,6 +49,7 @@ from gradkeeper.model.events import Step, Tick
 from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.optimizer import TickMark
 from gradkeeper.model.rule import Rule
+from gradkeeper.model.site import variable
 
 rule = Rule("GK205", "scheduler-out-of-step", Severity.WARNING, __doc__)
 
@@ -59,19 +60,20 @@ def before_the_first_step(entry: Entry[Tick]) -> Iterator[Finding]:
     owner = entry.owner
     if owner is None or entry.event.metric or not owner.steps:
         return
-    if entry.event.site not in owner.early_ticks:
+    here, scheduler = entry.event.site, variable(entry.event.scheduler)
+    if here not in owner.early_ticks:
         return
     because = (
-        [Because("stepped", owner.stepped_at, f"`{owner.name}` steps here")]
+        [Because("stepped", owner.stepped_at, f"`{owner.variable}` steps here")]
         if owner.stepped_at
         else []
     )
     yield rule.found(
         entry,
-        f"moves the learning rate on before `{owner.name}` has stepped",
-        detail=f"scheduler `{entry.event.scheduler}`: ticked before the first step of "
-        f"`{owner.name}`, so the first value is never used",
-        remedy=f"{entry.event.scheduler}.step() after {owner.name}.step()",
+        f"{scheduler}.step() comes before the first {owner.variable}.step(): the first learning "
+        "rate is never used",
+        detail=f"account {owner.named_from(here)}: first spent after `{scheduler}` had moved on",
+        remedy=f"{scheduler}.step() after {owner.variable}.step()",
         because=because,
     )
 
@@ -84,14 +86,15 @@ def inside_a_window(entry: Entry[Step]) -> Iterator[Finding]:
     inside = [tick for tick in owner.ticks if _is_inside(tick, entry)]
     if len(inside) < window.size - 1:
         return
+    here = inside[0].site
     yield rule.found(
         entry,
-        f"ticks on each of the {window.size} batches that one step spends",
-        site=inside[0].site,
-        detail=f"account `{owner.name}`: {len(inside)} ticks inside the window that line "
-        f"{entry.event.site.line} spends",
-        remedy="tick where the optimizer steps, under the same condition",
-        because=[Because("stepped", entry.event.site, f"steps once for {window.size} batches")],
+        f"the scheduler steps on every batch, {owner.named_from(here)} once for several",
+        site=here,
+        detail=f"account {owner.named_from(here)}: spent on {entry.event.site.brief_from(here)} "
+        "once for several batches; the learning rate moves on each",
+        remedy="scheduler.step() where the optimizer steps, under the same condition",
+        because=[Because("stepped", entry.event.site, "steps once for several batches")],
     )
 
 

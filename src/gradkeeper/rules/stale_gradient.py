@@ -44,8 +44,9 @@ from collections.abc import Iterator
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Move, Step
 from gradkeeper.model.finding import Because, Finding, Severity
-from gradkeeper.model.optimizer import BY_HAND
+from gradkeeper.model.optimizer import BY_HAND, Optimizer
 from gradkeeper.model.rule import Rule
+from gradkeeper.model.site import variable
 
 rule = Rule("GK101", "stale-gradient", Severity.ERROR, __doc__)
 
@@ -54,24 +55,28 @@ rule = Rule("GK101", "stale-gradient", Severity.ERROR, __doc__)
 def check(entry: Entry[Step | Move]) -> Iterator[Finding]:
     if entry.owner is None or not entry.stale or entry.zeroed_beside:
         return
-    lot = next(iter(entry.stale.values()))[0]
+    account, lots = next(iter(entry.stale.items()))
+    lot, owner = lots[0], entry.owner
     here = entry.event.site
+    by_hand = owner.name == BY_HAND
     yield rule.found(
         entry,
-        f"spends the gradient of {lot.site.seen_from(here)} again",
-        detail=f"account `{entry.owner.name}`: credited on {lot.site.brief_from(here)}, "
-        f"spent on {lot.spent_at.brief_from(here)}, not zeroed since",
-        remedy=_remedy(entry, entry.owner.name),
+        f"{'this update' if by_hand else 'step()'} applies the gradient of "
+        f"{lot.site.seen_from(here)} a second time",
+        detail=f"account {f'`{variable(account)}`' if by_hand else owner.named_from(here)}: "
+        f"credited on {lot.site.brief_from(here)}, spent on {lot.spent_at.brief_from(here)}, "
+        "not zeroed since",
+        remedy=_remedy(entry, owner),
         because=[
             Because("credited", lot.site, "this backward's gradient"),
-            Because("spent", lot.spent_at, "was spent here already, and not zeroed since"),
+            Because("spent", lot.spent_at, "was applied here already, and not zeroed since"),
         ],
     )
 
 
-def _remedy(entry: Entry[Step | Move], owner: str) -> str:
-    if owner == BY_HAND:
+def _remedy(entry: Entry[Step | Move], owner: Optimizer) -> str:
+    if owner.name == BY_HAND:
         return "p.grad = None after the update"
     if not entry.spent:
-        return f"one {owner}.step() for each backward, then {owner}.zero_grad()"
-    return f"{owner}.zero_grad() at the top of the loop"
+        return f"one step() for each backward(), then {owner.variable}.zero_grad()"
+    return f"{owner.variable}.zero_grad() right after the step"

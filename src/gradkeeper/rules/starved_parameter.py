@@ -74,14 +74,14 @@ def _starves(account: Account) -> bool:
 def _found(
     entry: Entry[Close], owner: Optimizer, starved: list[Account], *, whole: bool
 ) -> Finding:
-    names = ", ".join(f"`{account.name}`" for account in starved[:3])
-    count = sum(account.size for account in starved)
+    names = ", ".join(account.layers for account in starved[:3])
+    it = "them" if names.count("`") > 2 else "it"
     return rule.found(
         entry,
-        f"owns {names}, which no loss has reached",
+        f"{owner.named_from(owner.site)} owns {names}, which no loss has reached",
         site=owner.site,
-        detail=f"account `{owner.name}`: {count} of its parameters never got a gradient"
-        + (", and these are all it has" if whole else ""),
-        remedy="leave them out of the optimizer, or let the loss reach them",
+        detail=f"account {names}: never credited"
+        + (f"; `{owner.variable}` owns nothing else" if whole else ""),
+        remedy=f"leave {it} out of the optimizer, or let the loss reach {it}",
         severity=Severity.WARNING if whole and owner.steps else None,
     )

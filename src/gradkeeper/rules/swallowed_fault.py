@@ -76,13 +76,13 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
     broken = next((one for one in entry.spent if _interrupted(one, entry.batch)), None)
     if broken is None or broken.faulted_at is None or entry.owner is None:
         return
-    here = entry.event.site
+    here, line = entry.event.site, broken.site
     yield rule.found(
         entry,
-        f"applies what an interrupted backward of {broken.site.seen_from(here)} left behind",
-        detail=f"account `{entry.owner.name}`: credited on {broken.site.brief_from(here)}, "
+        f"step() applies what an interrupted backward() of {line.seen_from(here)} left behind",
+        detail=f"account {entry.owner.named_from(here)}: credited on {line.brief_from(here)}, "
         f"interrupted by an exception on {broken.faulted_at.brief_from(here)}, not zeroed since",
-        remedy=f"{entry.owner.name}.zero_grad() where the exception is caught",
+        remedy=f"{entry.owner.variable}.zero_grad() where the exception is caught",
         because=[
             Because("credited", broken.site, "was interrupted"),
             Because("faulted", broken.faulted_at, "the exception"),

@@ -64,11 +64,13 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
     reduces = max((account.reduces for account in entry.before.values()), default=0)
     if reduces < window.size:
         return
+    here = entry.event.site
     yield rule.found(
         entry,
-        f"spends {window.size} batches after {reduces} exchanges between ranks, where one would do",
-        detail=f"account `{entry.owner.name}`: exchanged on each backward of "
-        f"{window.site.brief_from(entry.event.site)}",
-        remedy="model.no_sync() around all but the window's last micro-batch",
+        f"the ranks exchange gradients on every backward() of {window.site.seen_from(here)}: once "
+        "for each step() would do",
+        detail=f"account {entry.owner.named_from(here)}: exchanged on each backward of "
+        f"{window.site.brief_from(here)}, spent on {here.line}",
+        remedy="model.no_sync() around all but the last micro-batch before a step",
         because=[Because("credited", window.site, "exchanges gradients each time")],
     )

@@ -46,6 +46,7 @@ Windows of equal size that go on across epochs, by a counter that is never reset
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
@@ -62,43 +63,59 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
     last = entry.owner.window if entry.owner else None
     if entry.owner is None or now is None or last is None or now.site != last.site:
         return
-    message = _carried_over(now, last) or _wrongly_divided(now, last)
-    if message is None or entry.adjusted:
+    fault = _carried_over(now, last) or _wrongly_divided(now, last)
+    if fault is None or entry.adjusted:
         return
-    line = now.site.seen_from(entry.event.site)
+    here = entry.event.site
+    more = "more" if now.size > last.size else "fewer"
     yield rule.found(
         entry,
-        message,
-        detail=f"account `{entry.owner.name}`: {last.size} batches of {line} in the window before, "
-        f"{now.size} in this one",
-        remedy="close each epoch's last window, and divide by the batches it holds",
-        because=[Because("credited", now.site, f"credited {_times(now.size)} for this step")],
+        fault.message,
+        detail=f"account {entry.owner.named_from(here)}: credited on {now.site.brief_from(here)} "
+        f"{more} times for this step than for the one before",
+        remedy=fault.remedy,
+        because=[Because("credited", now.site, "fills windows of different sizes")],
     )
 
 
-def _carried_over(now: Window, last: Window) -> str | None:
+class Fault(NamedTuple):
+    message: str
+    remedy: str
+
+
+CARRIED_OVER = Fault(
+    "step() applies the last batches of one epoch together with the first of the next",
+    "step() once more when an epoch ends, divided by the batches left; or drop them",
+)
+SHORT = Fault(
+    "step() applies a window that is not full, its losses divided as if it were",
+    "divide by the batches the window holds, or let the number of batches be a multiple of N",
+)
+LONG = Fault(
+    "step() applies more batches than its losses are divided by",
+    "divide by the number of batches between two steps",
+)
+FIRST = Fault(
+    "the first step() applied a single batch, its loss divided as if there were N",
+    "step where (i + 1) % N == 0: counted from 0, i % N == 0 holds for the first batch",
+)
+
+
+def _carried_over(now: Window, last: Window) -> Fault | None:
     if 2 <= last.size < now.size and now.first_epoch != now.last_epoch:
-        return f"spends {now.size} batches: the rest of the epoch before is among them"
+        return CARRIED_OVER
     return None
 
 
-def _wrongly_divided(now: Window, last: Window) -> str | None:
+def _wrongly_divided(now: Window, last: Window) -> Fault | None:
     divisor = now.divisor
     if divisor is None or divisor < 2 or divisor != last.divisor:
         return None
     if now.size <= divisor and now.barren != last.barren:
         return None  # a bad batch was left out of one of them on purpose
     if last.size == divisor != now.size:
-        return f"spends {_batches(now.size)} divided by {divisor}"
+        return LONG if now.size > divisor else SHORT
     same_epoch = last.last_epoch == now.first_epoch
     if now.size == divisor != last.size and same_epoch:
-        return f"spent {last.size} of {divisor} batches the first time, each divided by {divisor}"
+        return FIRST if last.size == 1 else SHORT
     return None
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
-
-
-def _batches(count: int) -> str:
-    return "1 batch," if count == 1 else f"{count} batches, each"

@@ -64,12 +64,13 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
     several_sources = len({credit.source for credit in fill}) > 1
     if several_sources or any(credit.reduction not in MEANS for credit in fill):
         return
-    line = window.site.seen_from(entry.event.site)
+    here, line = entry.event.site, window.site
     yield rule.found(
         entry,
-        f"spends {window.size} mean losses of {line}, added up and not divided by {window.size}",
-        detail=f"account `{owner.name}`: credited {window.size} times on {window.site.line}, "
-        "each loss with weight 1",
-        remedy=f"(loss / {window.size}).backward()",
-        because=[Because("credited", window.site, "each backward adds one batch's mean")],
+        f"step() applies the mean losses of {line.seen_from(here)} added up, not divided by the "
+        "number of batches",
+        detail=f"account {owner.named_from(here)}: credited on {line.brief_from(here)} by several "
+        f"batches, each loss with weight 1, spent on {here.line}",
+        remedy="(loss / N).backward(), with N batches for each step",
+        because=[Because("credited", line, "each backward adds one batch's mean")],
     )

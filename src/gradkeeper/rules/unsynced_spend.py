@@ -62,13 +62,13 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
     unsynced = max((account.unsynced for account in entry.before.values()), default=0)
     if not unsynced:
         return
-    line = entry.spent[-1].site
+    here, line = entry.event.site, entry.spent[-1].site
     yield rule.found(
         entry,
-        "applies gradients that this rank has not exchanged with the others",
-        detail=f"account `{entry.owner.name}`: credited on {line.brief_from(entry.event.site)} "
-        f"with no exchange, {unsynced} backward call{'s' if unsynced > 1 else ''} unsynchronised",
-        remedy="run the window's last forward and backward outside no_sync(); with FSDP2, after "
+        f"step() applies gradients of {line.seen_from(here)} that the ranks have not exchanged",
+        detail=f"account {entry.owner.named_from(here)}: credited on {line.brief_from(here)} "
+        f"without an exchange, spent on {here.line}",
+        remedy="the last forward and backward before a step outside no_sync(); with FSDP2, after "
         "set_requires_gradient_sync(True)",
         because=[Because("credited", line, "this backward exchanged nothing")],
     )

@@ -67,7 +67,7 @@ def test_a_finding_shows_its_lines_with_what_happens_there(tmp_path: Path) -> No
     read = page([adopted(), *(window(zeroed=False, file=str(script)) * 2)])
 
     assert "line_6()" in read.text
-    assert "spends the gradient of line 6 again" in read.text
+    assert "step() applies the gradient of line 6 a second time" in read.text
     assert "line_11()" not in read.text
 
 

@@ -60,13 +60,23 @@ def on_adopt(books: Books, event: ev.Adopt) -> Entry[ev.Adopt]:
             escaped=books.escaped,
         )
     owned = dict.fromkeys((*owner.accounts, *event.accounts))
-    books.optimizers[event.optimizer] = replace(owner, accounts=tuple(owned))
+    namesakes = _namesakes(books, owner)
+    for one in namesakes:
+        books.optimizers[one.name] = replace(one, namesake=True)
+    books.optimizers[event.optimizer] = replace(
+        owner, accounts=tuple(owned), namesake=bool(namesakes)
+    )
 
     def adopted(account: Account) -> Account:
         owners = dict.fromkeys((*account.owners, event.optimizer))
         return replace(account, owners=tuple(owners), reset=False)
 
     return books.change(event, event.accounts, adopted, owner=books.optimizers[event.optimizer])
+
+
+def _namesakes(books: Books, owner: Optimizer) -> list[Optimizer]:
+    others = [one for one in books.optimizers.values() if one.name != owner.name]
+    return [one for one in others if one.variable == owner.variable]
 
 
 def _supersede(books: Books, event: ev.Adopt, before: Mapping[str, Account]) -> int:
