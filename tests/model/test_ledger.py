@@ -248,7 +248,7 @@ def test_again_without_its_round_changes_nothing() -> None:
 def test_a_line_that_serves_two_owners_is_counted_for_each_and_closed_as_one() -> None:
     ledger = ledger_with("critic", owner="critic")
     ledger.post(Adopt(site=BUILT, optimizer="actor", accounts=("actor",)))
-    for _ in range(2):
+    for _ in range(8):
         ledger.post(Backward(site=LOSS, accounts=("critic",)))
         ledger.post(Zero(site=ZERO, accounts=("critic",)))
         ledger.post(Backward(site=LOSS, accounts=("critic",)))
@@ -261,7 +261,7 @@ def test_a_line_that_serves_two_owners_is_counted_for_each_and_closed_as_one() -
     closing = ledger.post(Close(site=ZERO))
 
     assert [one.systematic for one in entry.trails] == [True]
-    assert [(one.made, one.spent, one.wasted) for one in closing.trails] == [(6, 4, 2)]
+    assert [(one.made, one.spent, one.wasted) for one in closing.trails] == [(24, 16, 8)]
 
 
 def test_gradients_of_an_input_are_no_loss_while_the_step_has_others_to_spend() -> None:

@@ -1,3 +1,7 @@
+import random
+
+import pytest
+
 from gradkeeper.rules.discarded_gradient import rule
 from tests.script import Script, block, marked, mean, over_model, reasons
 
@@ -69,6 +73,7 @@ def test_the_remedy_for_a_window_is_to_zero_after_its_step() -> None:
         script.micro_batch()
         script.spend()
         script.clear()
+    script.close()
 
     (finding,) = script.findings()
 
@@ -87,7 +92,10 @@ def test_a_single_step_after_many_zeroed_batches_is_reported_at_the_close() -> N
     assert finding.rule == rule.code
     assert finding.site.line == 5
     assert finding.remedy == "zero_grad() once for each step(), right after it"
-    assert reasons(finding) == [(4, "this backward's gradient is thrown away")]
+    assert reasons(finding) == [
+        (4, "this backward's gradient is thrown away"),
+        (7, "before this step can apply it"),
+    ]
 
 
 def test_a_single_backward_zeroed_before_the_only_step_is_no_loop() -> None:
@@ -151,6 +159,48 @@ def test_a_trial_without_training_or_in_the_middle_of_it_is_reported() -> None:
     amid.close()
 
     assert alone.lines_of(rule) == amid.lines_of(rule) == [5]
+
+
+def test_a_window_is_reported_while_it_runs_once_its_losses_are_a_habit() -> None:
+    script = over_model(Script(LOOP))
+    for _ in range(20):
+        for _ in range(3):
+            script.fresh_batch()
+        script.spend()
+
+    (finding,) = script.findings()
+
+    assert (finding.count, finding.first_step, finding.last_step) == (13, 8, 20)
+
+
+def test_a_short_last_window_of_each_epoch_does_not_hide_the_habit() -> None:
+    script = over_model(Script(LOOP))
+    for _ in range(6):
+        for i in range(8):
+            script.fresh_batch()
+            if (i + 1) % 3 == 0:
+                script.spend()
+    script.close()
+
+    assert script.alarms() == ["GK102:5"]
+
+
+@pytest.mark.parametrize("often", [0.2, 0.5, 0.7, 0.9])
+@pytest.mark.parametrize("seed", range(25))
+def test_batches_skipped_for_what_they_hold_are_no_loss_however_many(
+    often: float, seed: int
+) -> None:
+    """`if norm < limit: optimizer.step()`: early in training most norms may be too large."""
+    chance = random.Random(seed)
+    script = over_model(Script(LOOP))
+    for i in range(200):
+        script.micro_batch()
+        if chance.random() > (often if i < 40 else often / 10):
+            script.spend()
+        script.clear()
+    script.close()
+
+    assert script.alarms() == []
 
 
 def test_a_batch_skipped_now_and_then_is_no_loss() -> None:

@@ -10,6 +10,9 @@ from gradkeeper.model.value import replace
 Excuse = Literal["read", "moved", "leaf", "waived", "closure", "torn"]
 
 
+OFTEN = 8
+"""Steps after which what was lost before each of them is a habit."""
+
 Line = tuple[Site, frozenset[str]]
 """Where a backward stands, and whose accounts it reached."""
 
@@ -73,8 +76,14 @@ class Trail:
     early: int = 0
     """Of those made, the first ones: none of their optimizers had stepped yet."""
     zeroed_at: Site | None = None
-    streak: int = 0
-    """How many spending steps in a row found some of this line thrown away."""
+    steps: int = 0
+    """Steps that spent some of this line, or found some of it thrown away."""
+    short: int = 0
+    """Those among them that found some of it thrown away."""
+    losses: tuple[int, ...] = ()
+    """How many were thrown away before one step, each number once; no more than tell a habit."""
+    stepped_at: Site | None = None
+    """The last step that found some of it thrown away."""
     told: bool = False
     """It has been systematic before."""
 
@@ -90,7 +99,18 @@ class Trail:
 
     @property
     def systematic(self) -> bool:
-        return self.streak >= 2 and self.habitual
+        """A habit beyond doubt, whatever comes later: what is lost does not depend on the data.
+
+        No step has anything of the line to spend; or every step finds some of it gone (but for
+        the first, whose window may be one batch), and always as many, or one of two numbers where
+        the last window of an epoch is short. Batches that are skipped for their norm or loss come
+        as they come: were it every second one, one run of two thousand would look like this.
+        """
+        if not self.habitual:
+            return False
+        if not self.spent:
+            return self.short >= 2
+        return self.short >= OFTEN and self.steps - self.short <= 1 and len(self.losses) <= 2
 
     def joined(self, other: "Trail") -> "Trail":
         """Both as one, for all owners of the line."""
@@ -103,6 +123,10 @@ class Trail:
             wasted=self.wasted + other.wasted,
             early=self.early + other.early,
             zeroed_at=self.zeroed_at or other.zeroed_at,
+            steps=self.steps + other.steps,
+            short=self.short + other.short,
+            losses=tuple(dict.fromkeys((*self.losses, *other.losses)))[:3],
+            stepped_at=self.stepped_at or other.stepped_at,
             told=self.told or other.told,
         )
 

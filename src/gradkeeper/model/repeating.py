@@ -43,6 +43,8 @@ def _trail(before: Trail, after: Trail, times: int) -> Trail:
         spent=after.spent + times * (after.spent - before.spent),
         wasted=after.wasted + times * (after.wasted - before.wasted),
         early=after.early + times * (after.early - before.early),
+        steps=after.steps + times * (after.steps - before.steps),
+        short=after.short + times * (after.short - before.short),
     )
 
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 from gradkeeper.model import account as accounts
 from gradkeeper.model.account import Account, Lot
 from gradkeeper.model.books import Books
-from gradkeeper.model.credit import Credit, Trail, Waste
+from gradkeeper.model.credit import Credit, Line, Trail, Waste
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Event
 from gradkeeper.model.optimizer import Optimizer, Scaler
@@ -37,7 +37,7 @@ def spend(
     }
     books.accounts |= after
     _release(books, credits)
-    trails = _follow(books, credits, wasted)
+    trails = _follow(books, credits, wasted, event.site)
     books.optimizers[owner.name] = _stepped(owner, event.site, real=real, window=window)
     return build(
         Entry,
@@ -130,21 +130,28 @@ def _release(books: Books, credits: tuple[Credit, ...]) -> None:
 
 
 def _follow(
-    books: Books, credits: tuple[Credit, ...], wasted: tuple[Waste, ...]
+    books: Books, credits: tuple[Credit, ...], wasted: tuple[Waste, ...], site: Site
 ) -> tuple[Trail, ...]:
     """Brings the trails of the lines concerned up to this step; returns those with waste."""
     unspent = [credit for credit in credits if not credit.spent_by]
     first_spent = Counter((credit.site, credit.owners) for credit in unspent)
-    lost = {(waste.site, waste.owners) for waste in wasted}
-    for line in first_spent.keys() | lost:
+    lost = Counter[Line]()
+    late = Counter[Line]()
+    for waste in wasted:
+        lost[waste.site, waste.owners] += waste.count
+        late[waste.site, waste.owners] += waste.count if waste.leaf else 0
+    for line in first_spent.keys() | lost.keys():
         trail = books.trails[line]
-        streak = trail.streak + 1 if line in lost else 0
-        late = sum(one.count for one in wasted if one.leaf and (one.site, one.owners) == line)
         trail = replace(
             trail,
             spent=trail.spent + first_spent[line],
-            wasted=trail.wasted + late,
-            streak=streak,
+            wasted=trail.wasted + late[line],
+            steps=trail.steps + 1,
         )
+        if line in lost:
+            losses = dict.fromkeys((*trail.losses, lost[line]))
+            trail = replace(
+                trail, short=trail.short + 1, losses=tuple(losses)[:3], stepped_at=site
+            )
         books.trails[line] = replace(trail, told=trail.told or trail.systematic)
     return tuple(books.trails[line] for line in lost)

@@ -87,9 +87,9 @@ def _found(entry: Entry[Step | Close], trail: Trail, *, whole: bool) -> Finding:
     credited = trail.site.seen_from(zero)
     because = [Because("credited", trail.site, "this backward's gradient is thrown away")]
     then = ""
-    if isinstance(entry.event, Step):
-        because.append(Because("stepped", entry.event.site, "before this step can apply it"))
-        then = f", before the step on {entry.event.site.brief_from(zero)}"
+    if trail.stepped_at is not None:
+        because.append(Because("stepped", trail.stepped_at, "before this step can apply it"))
+        then = f", before the step on {trail.stepped_at.brief_from(zero)}"
     if whole:
         remedy = "zero_grad() right after step(), not between backward() and step()"
     else:
