@@ -33,6 +33,8 @@ class Cohort:
         """What the last change by hand of each kind, with and without backwards waiting, was."""
         self.descends = False
         """Its weights were last moved by hand along the gradient."""
+        self.hidden = False
+        """Its weights were last moved in a way that only their values show, as through `.data`."""
         self.unseen = ""
         """What was last done to it, after a step, in a way that only its values show."""
         self.left: tuple[Mark, torch.Tensor] | None = None
@@ -40,7 +42,8 @@ class Cohort:
         self.suspect = False
         """Something of it was thrown away unspent: the weights may be moved by hand."""
         self.memory: tuple[Mark, torch.Tensor, torch.Tensor | None] | None = None
-        """A weight and its gradient as they were at the backward, of suspects only."""
+        """A weight and its gradient as they were at the backward, of suspects only, and in a
+        steady loop of those only whose weights move unseen."""
         self._turn = 0
         self.few: list[Mark] | None = None
         """In a steady loop, the members whose turn it is to be looked at."""
@@ -52,7 +55,7 @@ class Cohort:
         part.spenders = set(self.spenders)
         part.losses, part.norms = list(self.losses), list(self.norms)
         part.habits, part.suspect = dict(self.habits), self.suspect
-        part.descends = self.descends
+        part.descends, part.hidden = self.descends, self.hidden
         part.unseen = self.unseen
         return part
 

@@ -192,7 +192,8 @@ class Crediting:
             cohort.fresh += 1
             if self._loss is not None and len(cohort.losses) < MOST_LOSSES:
                 cohort.losses.append(self._loss)
-            if not keeper.journal.steady and (cohort.suspect or not cohort.owners):
+            unsure = not keeper.journal.steady and (cohort.suspect or not cohort.owners)
+            if unsure or cohort.hidden:
                 cohort.memory = _remember(cohort)
 
     # What the graph reaches

@@ -54,7 +54,7 @@ class Hands:
         closely = not self._keeper.journal.steady
         for cohort in cohorts:
             looked = cohort.look(closely=closely)
-            if cohort.fresh and self._has_moved(cohort, looked):
+            if cohort.fresh and _has_moved(cohort, looked):
                 self._moved(cohort, site)
             for mark in looked:
                 if mark.verdict() is not SAME:
@@ -179,16 +179,6 @@ class Hands:
 
     # Weights moved by hand
 
-    def _has_moved(self, cohort: Cohort, looked: list[Mark]) -> bool:
-        for mark in looked:
-            if mark.moved():
-                return True
-        if cohort.memory is None:
-            return False
-        mark, weight, _ = cohort.memory
-        now = mark.parameter()
-        return now is not None and now.shape == weight.shape and not torch.equal(now, weight)
-
     def _moved(self, cohort: Cohort, site: Site) -> None:
         if cohort.memory is not None or not self._keeper.journal.steady:
             cohort.descends = self._along_gradient(cohort)
@@ -223,6 +213,21 @@ class Hands:
             site = self.waiting.pop(cohort, None)
             if site is not None and cohort.fresh and cohort.name in self._keeper.cohorts.all:
                 self._keeper.post(ev.Read, site, (cohort.name,))
+
+
+def _has_moved(cohort: Cohort, looked: list[Mark]) -> bool:
+    for mark in looked:
+        if mark.moved():
+            cohort.hidden = False
+            return True
+    if cohort.memory is None:
+        return False
+    mark, weight, _ = cohort.memory
+    now = mark.parameter()
+    if now is None or now.shape != weight.shape or torch.equal(now, weight):
+        return False
+    cohort.hidden = True
+    return True
 
 
 def _what_was_done(cohort: Cohort, verdict: str) -> str:

@@ -131,6 +131,8 @@ class Routine:
         journal = keeper.journal
         if start is None or not journal.steady or self._running or keeper.ranks.several:
             return
+        if any(cohort.hidden for cohort in credited):
+            return  # what is remembered of them at each backward is no routine
         self._begin()
         each = [(cohort, cohort in credited) for cohort in keeper.cohorts.everyone()]
         wraps = journal.times - start[1]
