@@ -2,10 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TypeVar
 
 from gradkeeper.model.entry import Entry
-from gradkeeper.model.events import Event
+from gradkeeper.model.events import Again, Event
 from gradkeeper.model.finding import Finding
 from gradkeeper.model.ledger import Ledger
 from gradkeeper.model.rule import Check, Rule
@@ -30,10 +31,23 @@ class Auditor:
     def enter(self, event: E) -> tuple[Entry[E], list[Finding]]:
         """The same, with the entry that the rules read."""
         entry = self.ledger(event.rank).post(event)
-        found: list[Finding] = []
-        for check in self._checks.get(type(event), ()):
-            found += check(entry)
-        return entry, found
+        if isinstance(event, Again):
+            return entry, list(self._repeated(entry, event.times))
+        return entry, list(self._judged(entry))
+
+    def _judged(self, entry: Entry[Event]) -> Iterator[Finding]:
+        for check in self._checks.get(type(entry.event), ()):
+            yield from check(entry)
+
+    def _repeated(self, entry: Entry[Event], times: int) -> Iterator[Finding]:
+        """What the rules say of rounds that were counted: as if each of them had been judged."""
+        for first in (one for some in entry.rounds[:1] for one in some):
+            yield from self._judged(first)
+        for first, second in zip(*entry.rounds[:2], strict=True) if entry.rounds[1:] else ():
+            for finding in self._judged(second):
+                steps = (times - 2) * (second.step - first.step)
+                last = None if finding.last_step is None else finding.last_step + steps
+                yield replace(finding, count=times - 1, last_step=last)
 
     def ledger(self, rank: int | None = None) -> Ledger:
         if rank not in self._ledgers:

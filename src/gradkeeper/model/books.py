@@ -200,12 +200,14 @@ class Books:
             self.trails[line] = replace(trail, wasted=max(0, trail.wasted - waste.count))
 
     def lines(self) -> list[Trail]:
-        """One trail for each line, whomever it reached."""
+        """One trail for each line, whomever it reached; that of one owner where it loses alike
+        before each of its steps, for which the others' spending does not make up."""
         joined: dict[Site, Trail] = {}
         for trail in self.trails.values():
             known = joined.get(trail.site)
             joined[trail.site] = known.joined(trail) if known else trail
-        return list(joined.values())
+        regular = {one.site: one for one in self.trails.values() if one.regular and not one.told}
+        return list({**joined, **regular}.values())
 
     def _is_tail(self, credits: list[Credit], owners: Iterable[str]) -> bool:
         """The incomplete last window of an epoch that is over."""

@@ -98,6 +98,11 @@ class Trail:
         return not self.spent and self.early == self.made
 
     @property
+    def regular(self) -> bool:
+        """Each of its few steps found as many thrown away."""
+        return self.habitual and 2 <= self.short == self.steps and len(self.losses) == 1
+
+    @property
     def systematic(self) -> bool:
         """A habit beyond doubt, whatever comes later: what is lost does not depend on the data.
 

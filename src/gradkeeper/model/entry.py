@@ -62,6 +62,8 @@ class Entry(Generic[E]):
     """The backwards that still wait, at a zero or at the close."""
     spends: bool = False
     """A step that was taken, or weights moved along their gradient by hand."""
+    rounds: "tuple[tuple[Entry[Event], ...], ...]" = ()
+    """At a repetition: what its first two rounds changed; all further ones are like the second."""
 
     @property
     def empty(self) -> bool:

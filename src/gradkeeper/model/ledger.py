@@ -15,6 +15,7 @@ from gradkeeper.model.entry import Entry
 from gradkeeper.model.optimizer import Optimizer
 from gradkeeper.model.posting import checkpoints, data, gradients, ownership, stepping
 from gradkeeper.model.repeating import count_again, counts_of
+from gradkeeper.model.value import replace
 
 E = TypeVar("E", bound=ev.Event)
 
@@ -31,8 +32,9 @@ class Ledger:
     def post(self, event: E) -> Entry[E]:
         """Enters one event and says what it changed."""
         if isinstance(event, ev.Again):
-            self._repeat(event)
-        elif not isinstance(event, ev.Measure):
+            rounds = self._repeat(event)
+            return replace(self._enter(event), rounds=rounds)
+        if not isinstance(event, ev.Measure):
             self._recent.append(event)
         return self._enter(event)
 
@@ -41,15 +43,20 @@ class Ledger:
         entry: Entry[E] = HANDLERS[type(event)](self._books, event)
         return entry
 
-    def _repeat(self, event: ev.Again) -> None:
-        """Enters the round once more, for an account that nobody closes is not where it was; the
-        further times add what this one did. A tape cut short may lack the round."""
-        if not event.times or len(self._recent) < event.length:
-            return
-        before = counts_of(self._books)
-        for one in list(self._recent)[-event.length :]:
-            self._enter(one)
-        count_again(self._books, before, event.times - 1)
+    def _repeat(self, event: ev.Again) -> tuple[tuple[Entry[ev.Event], ...], ...]:
+        """Enters the round once more, for an account that nobody closes is not where it was, and
+        twice, which tells what a round adds; the further times add just that. Returns the entries
+        of the rounds that were entered. A tape cut short may lack the round."""
+        if len(self._recent) < event.length:
+            return ()
+        again = list(self._recent)[-event.length :]
+        rounds = []
+        for _ in range(min(event.times, 2)):
+            before = counts_of(self._books)
+            rounds.append(tuple(self._enter(one) for one in again))
+        if event.times > 2:
+            count_again(self._books, before, event.times - 2)
+        return tuple(rounds)
 
     @property
     def accounts(self) -> Mapping[str, Account]:

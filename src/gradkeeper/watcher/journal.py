@@ -9,12 +9,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any, Protocol
 
-from gradkeeper.model import Auditor, Event, Finding, Tape
+from gradkeeper.model import Auditor, Event, Finding, Site, Tape
 from gradkeeper.model import events as ev
 from gradkeeper.watcher.tally import Tally
 
 Key = tuple[Any, ...]
 """An event's class, its site, then the values of its fields in order."""
+
+Told = set[tuple[str, Site]]
+"""Rules, and the lines they spoke of."""
 
 FIELDS = {
     kind: tuple(one.name for one in fields(kind) if one.name not in ("site", "rank"))
@@ -45,7 +48,7 @@ class Journal:
         self,
         auditor: Auditor,
         tape: Tape,
-        report: Callable[[Finding], None],
+        report: Callable[[Finding], bool],
         *,
         rank: int | None = None,
         reads: Switch | None = None,
@@ -57,12 +60,14 @@ class Journal:
         self._reads = reads
         self.tally = Tally()
         self._keys: list[Key] = []
-        self._findings: list[tuple[Finding, ...]] = []
+        self._told: list[Told] = []
+        """For each key, what the rules said of it and was reported."""
         self._steady_from = 0
         """Rounds may reach back to here; before it, something was thrown away."""
         self.pattern: list[Key] = []
         """The keys of one round: a new list for each pattern, an empty one while none is known."""
-        self._told: list[Finding] = []
+        self._tells: Told = set()
+        """What is reported in each round."""
         self.place = 0
         """Which event of the pattern is next, and how often the pattern has come round."""
         self.times = 0
@@ -93,12 +98,12 @@ class Journal:
         self.pattern = []
         self.steady = False
         self._keys.clear()
-        self._findings.clear()
+        self._told.clear()
         self._steady_from = 0
         if times:
             self._repeat(pattern, times)
         for key in pattern[:place]:
-            self._post(key, {})
+            self._post(key, {}, held_back=True)
 
     def _repeat(self, pattern: list[Key], times: int) -> None:
         again = ev.Again(
@@ -113,20 +118,28 @@ class Journal:
         self.tally.repeat(
             sum(key[0] is ev.Backward and bool(key[SYNCED]) for key in pattern), times
         )
-        list(self._auditor.post(again))
-        for finding in self._told:
-            last = None if finding.last_step is None else finding.last_step + times
-            self._report(replace(finding, count=times, last_step=last))
+        for finding in self._auditor.post(again):
+            if self._is_told(finding):
+                self._report(finding)
 
-    def _post(self, key: Key, late: Mapping[str, Any]) -> None:
+    def _is_told(self, finding: Finding) -> bool:
+        """What a region ignores while no pattern is known, it ignores in all rounds of it: they
+        are judged later, when the region may have been left."""
+        return (finding.rule, finding.site) in self._tells
+
+    def _post(self, key: Key, late: Mapping[str, Any], *, held_back: bool = False) -> None:
         event = self._event(key, late)
         self._write(event)
         self.tally.take(event)
-        found = tuple(self._auditor.post(event))
+        told: Told = set()
         self._keys.append(key)
-        self._findings.append(found)
-        for finding in found:
-            self._report(finding)
+        self._told.append(told)
+        for finding in self._auditor.post(event):
+            if held_back and not self._is_told(finding):
+                continue
+            told.add((finding.rule, finding.site))
+            if not self._report(finding):
+                told.discard((finding.rule, finding.site))
         if key[0] in TURNS:
             self._look_for_pattern()
 
@@ -162,14 +175,14 @@ class Journal:
             if self._repeats(length):
                 self.pattern = keys[-length:]
                 self.steady = True
-                self._told = [one for found in self._findings[-length:] for one in found]
+                self._tells = set().union(*self._told[-length:])
                 self.place = self.times = 0
                 if self._reads is not None:
                     self._reads.remove()
                 return
         if len(keys) > 2 * LONGEST * ROUNDS:
             del keys[: LONGEST * ROUNDS]
-            del self._findings[: LONGEST * ROUNDS]
+            del self._told[: LONGEST * ROUNDS]
             self._steady_from = max(0, self._steady_from - LONGEST * ROUNDS)
 
     def _repeats(self, length: int) -> bool:
@@ -178,5 +191,5 @@ class Journal:
         if whole[:-length] != whole[length:]:
             return False
         # What the rules said must have come round as well.
-        told = [[(one.rule, one.site) for one in found] for found in self._findings[-2 * length :]]
+        told = self._told[-2 * length :]
         return told[:length] == told[length:]

@@ -136,17 +136,19 @@ class Watch:
             self._keepers.append(keeper)
         return keeper
 
-    def _report(self, finding: Finding) -> None:
+    def _report(self, finding: Finding) -> bool:
+        """False if it is ignored here."""
         if finding.rule in getattr(_ignored, "codes", ()):
-            return
+            return False
         with self._lock:
             first = self._found.add(finding)
         if not first or finding.severity is Severity.INFO:
-            return
+            return True
         if self._show is not None and self.on_finding == "warn":
             self._show(finding)
         if self.on_finding == "raise" and not self._closing:
             raise FindingError(finding)
+        return True
 
 
 def _rank() -> int | None:

@@ -71,7 +71,8 @@ class _Reader:
         stories = [story for story in told if story is not None]
         if isinstance(event, ev.Backward) and event.synced:
             self._parting.exchanged(event, self._places[event.rank], next(iter(stories), None))
-        self._pin(event, found, stories)
+        if not isinstance(event, ev.Again):  # the windows that come again bring their pins along
+            self._pin(event, found, stories)
 
     def finish(self) -> Statement:
         # In the order in which they began to wait: a lane that never steps comes last.

@@ -1,0 +1,129 @@
+"""A tape judged again says what the watch said: the same findings, counts and steps."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+import gradkeeper
+from gradkeeper.model import Finding, Findings, audit
+from gradkeeper.rules import ALL
+from gradkeeper.watcher import Watch, journal
+
+ACTIONS = ("zero", "backward", "half", "step", "other step", "clip", "tick", "both")
+FOREVER = 10**9
+
+
+@contextmanager
+def without_folding() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(journal, "ROUNDS", FOREVER)
+        yield
+
+
+def train(rounds: list[tuple[tuple[str, ...], int]]) -> Watch:
+    """Loops of so many rounds, each of these actions in a row; two optimizers over two layers."""
+    torch.manual_seed(0)
+    one, two = nn.Linear(3, 1), nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(one.parameters(), lr=0.01)
+    other = torch.optim.SGD(two.parameters(), lr=0.01)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1000)
+    with Watch(on_finding="record") as watch:
+        for actions, times in rounds:
+            for _ in range(times):
+                for action in actions:
+                    x = torch.randn(2, 3)
+                    match action:
+                        case "zero":
+                            optimizer.zero_grad()
+                        case "backward":
+                            one(x).square().mean().backward()
+                        case "half":
+                            (one(x).square().mean() / 2).backward()
+                        case "both":
+                            (one(x) * two(x)).square().mean().backward()
+                        case "step":
+                            optimizer.step()
+                        case "other step":
+                            other.step()
+                        case "clip":
+                            nn.utils.clip_grad_norm_(one.parameters(), 1.0)
+                        case "tick":
+                            scheduler.step()
+    return watch
+
+
+def replayed(watch: Watch) -> list[Finding]:
+    return list(Findings(audit(watch.tape, ALL)))
+
+
+def counted(findings: list[Finding]) -> list[tuple[object, ...]]:
+    return [
+        (one.rule, one.site.line, one.severity, one.count, one.first_step, one.last_step)
+        for one in findings
+    ]
+
+
+def told(watch: Watch) -> list[Finding]:
+    return sorted([*watch.findings, *watch.infos], key=lambda one: (one.site, one.rule))
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of")
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+)
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.sampled_from(ACTIONS), min_size=1, max_size=6).map(tuple),
+            st.integers(1, 40),
+        ),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_replay_finds_what_the_watch_found_and_counts_it_alike(
+    rounds: list[tuple[tuple[str, ...], int]],
+) -> None:
+    watch = train(rounds)
+    with without_folding():
+        plain = train(rounds)
+
+    assert counted(replayed(watch)) == counted(told(watch))
+    assert counted(told(watch)) == counted(told(plain))
+
+
+def test_two_hundred_steps_are_two_hundred_steps_again() -> None:
+    watch = train([(("backward", "step"), 200)])
+
+    (finding,) = replayed(watch)
+
+    assert len(watch.tape) < 100
+    assert (finding.count, finding.first_step, finding.last_step) == (199, 2, 200)
+
+
+def test_two_steps_in_a_round_count_as_two() -> None:
+    watch = train([(("zero", "backward", "step", "step"), 100)])
+
+    (finding,) = replayed(watch)
+
+    assert counted([finding]) == counted(watch.findings)
+    assert (finding.count, finding.first_step, finding.last_step) == (100, 2, 200)
+
+
+def test_what_is_ignored_in_a_steady_loop_is_ignored_to_its_end() -> None:
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    with Watch(on_finding="record") as watch:
+        with gradkeeper.ignore("GK101"):
+            for _ in range(50):
+                model(torch.randn(2, 3)).square().mean().backward()
+                optimizer.step()
+        optimizer.zero_grad()
+
+    assert watch.findings == []
