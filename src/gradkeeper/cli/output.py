@@ -43,19 +43,28 @@ def add_report_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def rendered(findings: Iterable[Finding], args: argparse.Namespace, stream: TextIO | None) -> str:
+def rendered(
+    findings: Iterable[Finding],
+    args: argparse.Namespace,
+    stream: TextIO | None,
+    *,
+    nothing: str = "",
+) -> str:
     """As the options ask; coloured only where a person reads it."""
     if args.format != "text":
         return FORMATS[args.format](findings)
     paint = paint_for(stream, args.color)
-    return text.render(findings, paint=paint, quiet=args.quiet)
+    return text.render(findings, paint=paint, quiet=args.quiet, nothing=nothing)
 
 
-def write_findings(findings: Iterable[Finding], args: argparse.Namespace) -> None:
+def write_findings(
+    findings: Iterable[Finding], args: argparse.Namespace, *, nothing: str = ""
+) -> None:
+    """`nothing` is what is said where there are none, if it is not that the books balance."""
     if args.output is None:
-        tell(rendered(findings, args, sys.stdout))
+        tell(rendered(findings, args, sys.stdout, nothing=nothing))
         return
-    write_file(args.output, rendered(findings, args, None))
+    write_file(args.output, rendered(findings, args, None, nothing=nothing))
 
 
 def write_file(path: Path, content: str) -> None:
@@ -67,11 +76,17 @@ def write_file(path: Path, content: str) -> None:
 
 
 def write_statement(
-    tape: "Iterable[Event]", findings: Iterable[Finding], args: argparse.Namespace, *, title: str
+    tape: "Iterable[Event]",
+    findings: Iterable[Finding],
+    args: argparse.Namespace,
+    *,
+    title: str,
+    how: str = "",
 ) -> None:
+    """`how` the script ended, if not well."""
     from gradkeeper.report.statement import statement
     from gradkeeper.rules import ALL
 
-    write_file(args.report, statement(tape, ALL, findings, title=title))
+    write_file(args.report, statement(tape, ALL, findings, title=title, how=how))
     if not args.quiet:
         print(f"gradkeeper: the statement is in {args.report}", file=sys.stderr)

@@ -35,14 +35,30 @@ def before_an_error() -> None:
         wait_until_left()
 
 
-def findings_of_all(watch: "Watch", *, ended_well: bool) -> list[Finding] | None:
+def launched() -> bool:
+    """Under torchrun, accelerate or the like: they take an exit code for the training's own, and
+    may start it again."""
+    return (
+        "TORCHELASTIC_RUN_ID" in os.environ
+        or {"RANK", "WORLD_SIZE", "LOCAL_RANK"} <= os.environ.keys()
+        or any(name.startswith("ACCELERATE_") for name in os.environ)
+    )
+
+
+def findings_of_all(
+    watch: "Watch", *, ended_well: bool, hurried: bool = False
+) -> list[Finding] | None:
     """On the rank that writes; None on the others, which send theirs."""
     if _alone():
         return watch.findings
-    from gradkeeper.watcher.gather import gather
+    from gradkeeper.watcher.gather import HURRY, PATIENCE, gather
 
     runs = watch.runs if ended_well else None
-    everybody = gather(watch.findings, runs, watch.tape.record)
+    patience = HURRY if hurried else PATIENCE
+    try:
+        everybody = gather(watch.findings, runs, watch.tape.record, patience)
+    except Exception:  # the launcher has ended, and its store with it
+        everybody = None if number() else watch.findings
     return None if everybody is None else list(Findings(everybody))
 
 

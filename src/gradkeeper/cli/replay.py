@@ -1,6 +1,7 @@
 """`gradkeeper replay TAPE`: judges a recorded tape again, without the job that made it."""
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 from gradkeeper.cli.errors import CliError
@@ -12,10 +13,13 @@ from gradkeeper.cli.output import (
     write_findings,
     write_statement,
 )
-from gradkeeper.model import Findings, TapeError, audit
+from gradkeeper.model import Event, Findings, TapeError, audit
+from gradkeeper.model.events import Backward, Move, Step
 from gradkeeper.model.tape import read_file
 
 NAME = "replay"
+TRAINING = {Backward, Step, Move}
+UNTRAINED = "no training was seen: the tape holds no backward and no step"
 HELP = "report again from a recorded tape, without the job"
 
 
@@ -29,8 +33,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from gradkeeper.rules import ALL
 
+    kinds: set[type[Event]] = set()
+
+    def events() -> Iterator[Event]:
+        for event in read_file(args.tape):
+            kinds.add(type(event))
+            yield event
+
     try:
-        findings = Findings(audit(read_file(args.tape), ALL))
+        findings = Findings(audit(events(), ALL))
     except TapeError as error:
         raise CliError(f"{args.tape}: {error}") from None
     except OSError as error:
@@ -38,5 +49,5 @@ def run(args: argparse.Namespace) -> int:
     if args.report is not None:
         write_statement(read_file(args.tape), findings, args, title=args.tape.name)
     shown = counted(findings)
-    write_findings(shown, args)
+    write_findings(shown, args, nothing="" if kinds & TRAINING else UNTRAINED)
     return 1 if shown else 0

@@ -8,7 +8,7 @@ import argparse
 import os
 import runpy
 import sys
-import traceback
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from importlib.machinery import SourceFileLoader
@@ -18,8 +18,10 @@ from tempfile import TemporaryDirectory
 from types import ModuleType, TracebackType
 from typing import IO, TYPE_CHECKING
 
-from gradkeeper.cli import ranks
+import gradkeeper
+from gradkeeper.cli import exits, ranks
 from gradkeeper.cli.errors import CliError
+from gradkeeper.cli.exits import Ending
 from gradkeeper.cli.output import (
     add_report_option,
     add_terminal_options,
@@ -27,14 +29,29 @@ from gradkeeper.cli.output import (
     write_findings,
     write_statement,
 )
+from gradkeeper.cli.streams import complain
 from gradkeeper.extras import INSTALL_TORCH
-from gradkeeper.model import Finding, Tape
+from gradkeeper.model import Finding, Severity, Tape
 from gradkeeper.model.tape import opened, read_file
 from gradkeeper.report import FORMATS, text
 from gradkeeper.report.paint import paint_for
 
 if TYPE_CHECKING:
     from gradkeeper.watcher.session import Watch
+
+STARTING = frozenset({__file__, runpy.__file__, "<frozen runpy>"})
+"""Files whose lines call the script."""
+OURS = tuple(
+    os.path.join(os.path.dirname(gradkeeper.__file__), *part)
+    for part in (("watcher", ""), ("cli", ""))
+)
+"""Folders whose lines stand between the script's and torch's."""
+INTERRUPTED = 130
+"""What a shell says of a program that Ctrl-C has ended."""
+UNDER_LAUNCHER = (
+    "gradkeeper: the exit code is the script's own, 0, or the launcher would take the training for "
+    "failed; --fail-on warning makes it 1"
+)
 
 NAME = "run"
 HELP = "run a script under watch and report what happens to its gradients"
@@ -63,7 +80,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="look at every gradient that is spent for NaN and inf (GK305); waits for the device",
     )
-    parser.add_argument("--exit-zero", action="store_true", help="exit 0 whatever is found")
+    parser.add_argument(
+        "--fail-on",
+        choices=("warning", "error", "never"),
+        help="which findings make the exit code 1, if the script's own is 0: warning, or never "
+        "under torchrun and accelerate, which would take it for a failed training",
+    )
+    parser.add_argument("--exit-zero", action="store_true", help="the same as --fail-on never")
     parser.add_argument(
         "-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="run a module"
     )
@@ -73,29 +96,78 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     program, arguments = _program(args)
     with ExitStack() as stack:
-        recorded = _recorded(args, stack)
-        with ExitStack() as writing:
-            tape = _open_tape(recorded, writing)
-            job = _as_module if args.module else _as_script
-            watch = _watch(args, tape, program)
-            ranks.before_the_script()
-            code = _watched(watch, lambda: job(program, arguments))
-            if ranks.number() and args.report is not None and recorded is not None:
-                writing.close()
-                ranks.send(recorded)
-            shown = ranks.findings_of_all(watch, ended_well=not code)
+        job = _Job(args, " ".join([program, *arguments]), _recorded(args, stack), stack)
+        job.watch = _watch(args, job.tape, program)
+        ranks.before_the_script()
+        play = _as_module if args.module else _as_script
+        with exits.guarded(job.finish):
+            ending = _watched(job.watch, lambda: play(program, arguments))
+            try:
+                code = job.finish(ending)
+            except KeyboardInterrupt:
+                complain("gradkeeper: interrupted, before all was written")
+                return INTERRUPTED
+    return ending.code if code is None else code
+
+
+class _Job:
+    """A script under watch, and what is written when it has ended, in whatever way."""
+
+    def __init__(
+        self, args: argparse.Namespace, title: str, recorded: Path | None, stack: ExitStack
+    ) -> None:
+        self._args = args
+        self._title = title
+        self._recorded = recorded
+        self._stack = stack
+        self._writing = stack.enter_context(ExitStack())
+        self.tape = _open_tape(recorded, self._writing)
+        self.watch: Watch
+        self._begun = threading.Lock()
+
+    def finish(self, ending: Ending) -> int | None:
+        if not self._begun.acquire(blocking=False):
+            return None
+        args, watch = self._args, self.watch
+        watch.close()
+        if ranks.number() and args.report is not None and self._recorded is not None:
+            self._writing.close()
+            ranks.send(self._recorded)
+        shown = ranks.findings_of_all(watch, ended_well=not ending.how, hurried=ending.hurried)
+        self._writing.close()
         if shown is None:
-            return code
-        if args.report is not None and recorded is not None:
-            others = ranks.received(_folder(stack))
-            events = chain.from_iterable(map(read_file, [recorded, *others]))
+            return ending.code
+        if args.report is not None and self._recorded is not None:
+            others = ranks.received(_folder(self._stack))
+            events = chain.from_iterable(map(read_file, [self._recorded, *others]))
             told = [*shown, *watch.infos]
-            write_statement(events, told, args, title=" ".join([program, *arguments]))
-    _write(shown, args, told=watch.findings if watch.on_finding == "warn" else [])
-    if code or args.exit_zero or not shown:
-        return code
-    ranks.before_an_error()
-    return 1
+            write_statement(events, told, args, title=self._title, how=ending.how)
+        nothing = _nothing(ending.how, trained=watch.trained)
+        _write(
+            shown, args, told=watch.findings if watch.on_finding == "warn" else [], nothing=nothing
+        )
+        if ending.code or not fails(shown, args):
+            if shown and not (ending.code or args.fail_on or args.exit_zero or args.quiet):
+                print(UNDER_LAUNCHER, file=sys.stderr)
+            return ending.code
+        ranks.before_an_error()
+        return 1
+
+
+def _nothing(how: str, *, trained: bool) -> str:
+    """What is said if nothing was found; empty if that the books balance is all there is to say."""
+    until = f"before the script {how}" if how else "while the script ran"
+    if not trained:
+        return f"no training was seen: no backward and no optimizer step happened {until}"
+    return f"nothing found {until}" if how else ""
+
+
+def fails(findings: list[Finding], args: argparse.Namespace) -> bool:
+    """Whether findings make a failure of a script that ended well."""
+    threshold = args.fail_on or ("never" if ranks.launched() else "warning")
+    if args.exit_zero or threshold == "never":
+        return False
+    return any(one.severity is Severity.ERROR or threshold == "warning" for one in findings)
 
 
 def _program(args: argparse.Namespace) -> tuple[str, list[str]]:
@@ -113,12 +185,20 @@ def _recorded(args: argparse.Namespace, stack: ExitStack) -> Path | None:
     """The file that events go to: where the user wants it, or until the report is written."""
     rank = ranks.number()
     if args.report is not None and rank == 0:
-        with _opened(args.report, "a"):  # known before the training, not after it
-            pass
+        _try_to_write(args.report)
     if args.tape is not None:
         tape: Path = args.tape
         return tape if rank == 0 else tape.with_name(f"{tape.name}.rank{rank}")
     return None if args.report is None else _folder(stack) / "tape"
+
+
+def _try_to_write(page: Path) -> None:
+    """Known before the training, not after it; no empty page stays where none was."""
+    existed = page.exists()
+    with _opened(page, "a"):
+        pass
+    if not existed:
+        page.unlink(missing_ok=True)
 
 
 def _folder(stack: ExitStack) -> Path:
@@ -162,20 +242,21 @@ def _watch(args: argparse.Namespace, tape: Tape, program: str) -> "Watch":
         raise CliError(str(error)) from None
 
 
-def _watched(watch: "Watch", job: Callable[[], None]) -> int:
-    """Runs the job; its exit code."""
+def _watched(watch: "Watch", job: Callable[[], None]) -> Ending:
+    """Runs the job; how it ended."""
     try:
         with watch:
             job()
     except SystemExit as request:
-        return _exit_code(request.code)
+        code = _exit_code(request.code)
+        return Ending(code, f"ended with exit code {code}" if code else "")
     except KeyboardInterrupt:
         _show_traceback()
-        return 130
-    except BaseException:
+        return Ending(INTERRUPTED, "was interrupted", hurried=True)
+    except BaseException as error:
         _show_traceback()
-        return 1
-    return 0
+        return Ending(1, f"died of {type(error).__name__}")
+    return Ending(0)
 
 
 def _exit_code(code: object) -> int:
@@ -188,20 +269,41 @@ def _exit_code(code: object) -> int:
 
 
 def _show_traceback() -> None:
-    """As Python would show it, without the lines of ours that called the script."""
-    kind, error, trace = sys.exc_info()
+    """As Python would show it, without the lines of ours that called the script or watched it."""
+    kind, error, _ = sys.exc_info()
     if kind is None or error is None:
         return
     sys.stdout.flush()
-    sys.excepthook(kind, error.with_traceback(_users(trace)), _users(trace))
+    _hide_ours(error)
+    sys.excepthook(kind, error, error.__traceback__)
+
+
+def _hide_ours(error: BaseException) -> None:
+    """In an exception and all that led to it."""
+    chain_of: list[BaseException | None] = [error]
+    known: set[int] = set()
+    while chain_of:
+        one = chain_of.pop()
+        if one is None or id(one) in known:
+            continue
+        known.add(id(one))
+        one.__traceback__ = _users(one.__traceback__)
+        chain_of += [one.__cause__, one.__context__]
 
 
 def _users(trace: TracebackType | None) -> TracebackType | None:
-    here = {__file__, runpy.__file__, "<frozen runpy>"}
     first = trace
-    while first is not None and traceback.extract_tb(first, 1)[0].filename in here:
+    while first is not None and first.tb_frame.f_code.co_filename in STARTING:
         first = first.tb_next
-    return first or trace
+    kept = []
+    while first is not None:
+        if not first.tb_frame.f_code.co_filename.startswith(OURS):
+            kept.append(first)
+        first = first.tb_next
+    rest: TracebackType | None = None
+    for one in reversed(kept):
+        rest = TracebackType(rest, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return rest
 
 
 def _as_script(program: str, arguments: list[str]) -> None:
@@ -225,12 +327,14 @@ def _as_module(program: str, arguments: list[str]) -> None:
     runpy.run_module(program, run_name="__main__", alter_sys=True)
 
 
-def _write(findings: list[Finding], args: argparse.Namespace, *, told: list[Finding]) -> None:
+def _write(
+    findings: list[Finding], args: argparse.Namespace, *, told: list[Finding], nothing: str
+) -> None:
     """`told`: what was shown while the script ran; other ranks' findings were not."""
     if args.output is not None:
-        write_findings(findings, args)
+        write_findings(findings, args, nothing=nothing)
     elif args.format != "text" or not told:
-        sys.stderr.write(rendered(findings, args, sys.stderr))
+        sys.stderr.write(rendered(findings, args, sys.stderr, nothing=nothing))
     else:
         known = {(one.rule, one.site) for one in told}
         paint = paint_for(sys.stderr, args.color)

@@ -150,8 +150,6 @@ def _follow(
         )
         if line in lost:
             losses = dict.fromkeys((*trail.losses, lost[line]))
-            trail = replace(
-                trail, short=trail.short + 1, losses=tuple(losses)[:3], stepped_at=site
-            )
+            trail = replace(trail, short=trail.short + 1, losses=tuple(losses)[:3], stepped_at=site)
         books.trails[line] = replace(trail, told=trail.told or trail.systematic)
     return tuple(books.trails[line] for line in lost)

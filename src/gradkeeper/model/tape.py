@@ -125,8 +125,11 @@ def _check_header(line: str) -> None:
 
 
 def opened(path: str | Path, mode: str) -> IO[str]:
-    """A tape's file. Names of files may hold bytes that are no UTF-8: they pass as they are."""
-    return open(path, mode, encoding="utf-8", errors="surrogateescape")
+    """A tape's file. Names of files may hold bytes that are no UTF-8: they pass as they are.
+
+    Each line is written at once: a process that is killed leaves all that it had to tell.
+    """
+    return open(path, mode, 1, encoding="utf-8", errors="surrogateescape")
 
 
 def read_file(path: str | Path) -> Iterator[Event]:

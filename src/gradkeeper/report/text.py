@@ -10,11 +10,17 @@ from gradkeeper.report.source import line_of, shown_path
 REMEDY_WIDTH = 64
 
 
-def render(findings: Iterable[Finding], *, paint: Paint = PLAIN, quiet: bool = False) -> str:
-    """All findings and a summary; `quiet` leaves the summary out."""
+def render(
+    findings: Iterable[Finding], *, paint: Paint = PLAIN, quiet: bool = False, nothing: str = ""
+) -> str:
+    """All findings and a summary; `quiet` leaves the summary out.
+
+    `nothing` is said where there are none, if it is not that the books balance.
+    """
     shown = list(findings)
     if not shown:
-        return "" if quiet else f"{paint.good('the books balance')}: nothing found\n"
+        balance = nothing or f"{paint.good('the books balance')}: nothing found"
+        return "" if quiet else f"{balance}\n"
     parts = [render_one(finding, paint=paint) for finding in shown]
     if not quiet:
         parts.append(summary(shown))

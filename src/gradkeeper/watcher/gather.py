@@ -17,19 +17,24 @@ from gradkeeper.watcher.tally import Run, Tally, digests, read_runs
 
 PATIENCE = timedelta(seconds=30)
 """How long rank 0 waits for a rank, which may have crashed."""
+HURRY = timedelta(seconds=3)
+"""The same after a signal, whose sender waits for nobody."""
 MOST_TOLD = 1_000
 """Windows in which ranks part; they are one finding for each line."""
 
 
 def gather(
-    findings: list[Finding], runs: list[Run] | None, record: Callable[[Event], object]
+    findings: list[Finding],
+    runs: list[Run] | None,
+    record: Callable[[Event], object],
+    patience: timedelta = PATIENCE,
 ) -> list[Finding] | None:
     """What all ranks found, and where they parted, on rank 0; None on the others.
 
     `runs` is what this rank did, None if it did not end well; `record` takes events to the tape.
     """
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    store = store_of_launcher()
+    store = store_of_launcher(patience)
     if store is None:
         return findings if rank == 0 else None
     if rank:
@@ -38,7 +43,7 @@ def gather(
         return None
     everybody, all_runs = list(findings), [runs]
     for other in range(1, size):
-        told = _hear(store, other)
+        told = _hear(store, other, patience)
         everybody += [_finding(one) for one in told.get("findings", ())]
         all_runs.append(told.get("runs"))
     return everybody + _compared(all_runs, record)
@@ -56,16 +61,16 @@ def _compared(runs: list[list[Any] | None], record: Callable[[Event], object]) -
     return found
 
 
-def _hear(store: Any, rank: int) -> dict[str, Any]:
+def _hear(store: Any, rank: int, patience: timedelta) -> dict[str, Any]:
     try:
-        store.wait([f"gradkeeper/{rank}"], PATIENCE)
+        store.wait([f"gradkeeper/{rank}"], patience)
         told: dict[str, Any] = json.loads(store.get(f"gradkeeper/{rank}"))
     except Exception:  # the store has several kinds of timeout; what is here is reported
         return {}
     return told
 
 
-def store_of_launcher() -> Any:
+def store_of_launcher(patience: timedelta = PATIENCE) -> Any:
     """torchrun keeps a store alive beside the ranks; without it there is no common place."""
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return None
@@ -73,7 +78,7 @@ def store_of_launcher() -> Any:
 
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     make: Any = vars(torch.distributed)["TCPStore"]
-    return make(host, port, is_master=False, timeout=PATIENCE)
+    return make(host, port, is_master=False, timeout=patience)
 
 
 def _finding(record: dict[str, Any]) -> Finding:

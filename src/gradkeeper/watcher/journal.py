@@ -53,6 +53,8 @@ class Journal:
         rank: int | None = None,
         reads: Switch | None = None,
     ) -> None:
+        self.trained = False
+        """A backward or a step was posted."""
         self._auditor = auditor
         self._tape = tape
         self._report = report
@@ -129,6 +131,7 @@ class Journal:
 
     def _post(self, key: Key, late: Mapping[str, Any], *, held_back: bool = False) -> None:
         event = self._event(key, late)
+        self.trained = self.trained or key[0] in (ev.Backward, ev.Step)
         self._write(event)
         self.tally.take(event)
         told: Told = set()

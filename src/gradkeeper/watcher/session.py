@@ -79,8 +79,9 @@ class Watch:
         self._keepers: list[Keeper] = []
         self._claims = Claims()
         self._undoing = Undoing()
-        self._lock = threading.Lock()
-        self._closing = False
+        # A signal may close the watch while the same thread holds it.
+        self._lock = threading.RLock()
+        self._closing = self._closed = False
 
     @property
     def findings(self) -> list[Finding]:
@@ -101,6 +102,7 @@ class Watch:
         return held[0].runs if held else []
 
     def __enter__(self) -> "Watch":
+        self._closed = False
         self._undoing.add(*tap(self._calls))
         self._reads.place()
         keeper = self._calls.keeper()
@@ -119,8 +121,21 @@ class Watch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close(raising=error is not None)
+
+    @property
+    def trained(self) -> bool:
+        """A backward or a step of an optimizer has been seen."""
+        return any(keeper.journal.trained for keeper in self._keepers)
+
+    def close(self, *, raising: bool = True) -> None:
+        """Ends the watch, once; with `raising`, another exception is on its way, or the end of the
+        process, and a finding is only kept."""
+        if self._closed:
+            return
+        self._closed = True
         self._undoing.undo()
-        self._closing = error is not None
+        self._closing = raising
         try:
             for keeper in self._keepers:
                 self._calls.tell(keeper.close)

@@ -71,7 +71,7 @@ def play(folder: Path, page: Path) -> None:
 
 
 def check_and_mend(folder: Path) -> None:
-    title("1/4  A script whose losses fall, and which is wrong in three places")
+    title("1/4  A script that runs to its end without a word, and is wrong in three places")
     (folder / "three_bugs.py").write_text(THREE_BUGS)
     (folder / "mended.py").write_text(THREE_BUGS)
     say(*(f"{number:4} | {line}" for number, line in enumerate(THREE_BUGS.splitlines(), 1)), "")

@@ -16,7 +16,13 @@ __all__ = ["statement"]
 
 
 def statement(
-    tape: Iterable[Event], rules: Iterable[Rule], findings: Iterable[Finding], *, title: str
+    tape: Iterable[Event],
+    rules: Iterable[Rule],
+    findings: Iterable[Finding],
+    *,
+    title: str,
+    how: str = "",
 ) -> str:
-    """The page of a tape. `rules` say where on it the `findings` belong."""
-    return render(read(tape, rules, findings), title)
+    """The page of a tape. `rules` say where on it the `findings` belong; `how` completes "the
+    script ..." where it did not end well."""
+    return render(read(tape, rules, findings), title, how)

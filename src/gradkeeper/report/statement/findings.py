@@ -16,12 +16,17 @@ def counted(findings: list[Finding]) -> list[Finding]:
     return [one for one in findings if one.severity is not Severity.INFO]
 
 
-def verdict(findings: list[Finding], *, seen: bool) -> str:
-    """The headline; `seen` is False where there was nothing to judge."""
+def verdict(findings: list[Finding], *, seen: bool, lost: int = 0, how: str = "") -> str:
+    """The headline; `seen` is False where there was nothing to judge, `lost` counts what was
+    thrown away all the same, `how` the script ended, if not well."""
     many = len(counted(findings))
-    if not many:
-        return "The books balance" if seen else "No training was seen"
-    return f"{many} finding{'s' * (many > 1)}"
+    if many:
+        return f"{many} finding{'s' * (many > 1)}"
+    if not seen:
+        return "No training was seen"
+    if how:
+        return f"Nothing found before the script {how}"
+    return "Nothing wrong was found" if lost else "The books balance"
 
 
 def brief(findings: list[Finding]) -> str:

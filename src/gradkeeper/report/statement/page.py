@@ -19,8 +19,9 @@ SCRIPTS = ("data.js", "view.js", "svg.js", "timeline.js", "curves.js", "table.js
 Run = tuple[list[int], int]
 
 
-def render(statement: Statement, title: str) -> str:
-    """The page of a statement; `title` names the script or the tape."""
+def render(statement: Statement, title: str, how: str = "") -> str:
+    """The page of a statement; `title` names the script or the tape, `how` tells how the script
+    ended, if not well."""
     assets = files("gradkeeper.report.statement") / "assets"
     counted = cards.counted(statement.findings)
     runs = _runs(statement)
@@ -28,9 +29,9 @@ def render(statement: Statement, title: str) -> str:
     seen = bool(statement.backwards or runs)
     return Template((assets / "page.html").read_text(encoding="utf-8")).substitute(
         title=escape(title),
-        verdict=cards.verdict(statement.findings, seen=seen),
+        verdict=escape(_verdict(statement, runs, seen=seen, how=how)),
         mood=str(min(counted, key=_gravity).severity) if counted else _mood(seen=seen),
-        lead=escape(_lead(statement, runs)),
+        lead=escape(_lead(statement, runs, how)),
         brief=cards.brief(statement.findings),
         totals=_totals(statement, runs),
         findings=cards.render(statement.findings),
@@ -79,7 +80,12 @@ def _count(statement: Statement, runs: list[Run], what: Callable[[Shape], int]) 
     return sum(times * sum(each[shape] for shape in shapes) for shapes, times in runs)
 
 
-def _lead(statement: Statement, runs: list[Run]) -> str:
+def _verdict(statement: Statement, runs: list[Run], *, seen: bool, how: str) -> str:
+    lost = _count(statement, runs, _thrown_away)
+    return cards.verdict(statement.findings, seen=seen, lost=lost, how=how)
+
+
+def _lead(statement: Statement, runs: list[Run], how: str) -> str:
     steps = _count(statement, runs, lambda shape: shape.ended != OPEN)
     owners = len({lane.optimizer for lane in statement.lanes})
     ranks = {rank for lane in statement.lanes for rank in lane.ranks}
@@ -87,11 +93,13 @@ def _lead(statement: Statement, runs: list[Run]) -> str:
     if len(ranks) == 1:
         where = f", as rank {ranks.pop()} kept its books"
     if not statement.backwards and not steps:
-        return "No backward call and no step was seen."
+        until = f"before the script {how}" if how else "while the script ran"
+        return f"No backward call and no optimizer step happened {until}."
     fine = "" if cards.counted(statement.findings) else "Nothing wrong was found in "
     return (
         f"{fine}{statement.backwards:,} backward call{'s' * (statement.backwards != 1)} and"
-        f" {steps:,} step{'s' * (steps != 1)} of {owners} optimizer{'s' * (owners != 1)}{where}."
+        f" {steps:,} step{'s' * (steps != 1)} of {owners} optimizer{'s' * (owners != 1)}{where}"
+        f"{f', before the script {how}' if how else ''}."
         " Each backward() pays a gradient in, each step() spends it, zero_grad() closes the"
         " account: every gradient should reach the weights exactly once."
     )

@@ -1,0 +1,166 @@
+"""Every way out of a watched script but SIGKILL passes by here: what was seen is written first.
+
+The script keeps its own handlers, and sees the default ones where it has none.
+"""
+
+import functools
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+SIGNALS = tuple(
+    getattr(signal, name)
+    for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGXCPU")
+    if hasattr(signal, name)
+)
+"""Those that end a process which does not handle them; Ctrl-C is an exception already."""
+LEAVING = ("_exit", "abort", "execv", "execve")
+"""Functions of `os` that do not come back; the other ways to `exec` go through these two."""
+PATIENCE = 10.0
+"""Seconds for the main thread to answer a signal, which it may never do inside a call of C."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a script ended. `how` completes "the script ...", or is empty where it ended well."""
+
+    code: int
+    how: str = ""
+    hurried: bool = False
+    """By a signal: whoever sent it will not wait for long."""
+
+
+Finish = Callable[[Ending], int | None]
+"""Writes what was seen; the exit code, or None if that is under way already."""
+
+
+@contextmanager
+def guarded(finish: Finish) -> Iterator[None]:
+    """Whatever would end the process inside the block comes to `finish` first."""
+    guard = _Guard(finish)
+    guard.place()
+    try:
+        yield
+    finally:
+        guard.remove()
+
+
+class _Guard:
+    def __init__(self, finish: Finish) -> None:
+        self._finish = finish
+        self._process = os.getpid()
+        self._answered = threading.Event()
+        self._undo: list[Callable[[], object]] = []
+        # What is left in their place here must not be called by us.
+        self._set, self._get, self._exit = signal.signal, signal.getsignal, os._exit
+
+    def place(self) -> None:
+        for name in LEAVING:
+            if hasattr(os, name):
+                self._replace(os, name, self._before_leaving(getattr(os, name)))
+        if threading.current_thread() is not threading.main_thread():
+            return  # only that one may handle signals
+        for number in SIGNALS:
+            if self._get(number) is signal.SIG_DFL:
+                self._set(number, self._on_signal)
+                self._undo.append(functools.partial(self._give_back, number))
+        self._replace(signal, "signal", self._signal)
+        self._replace(signal, "getsignal", self._getsignal)
+        if os.name == "posix":
+            self._listen()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.remove)
+
+    def remove(self) -> None:
+        """At the end, and in a forked child, which is nobody we watch."""
+        while self._undo:
+            self._undo.pop()()
+
+    def _replace(self, module: Any, name: str, new: Any) -> None:
+        old = getattr(module, name)
+        setattr(module, name, new)
+        self._undo.append(lambda: setattr(module, name, old))
+
+    # Signals
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._answered.set()
+        self._leave(number)
+
+    def _leave(self, number: int) -> None:
+        ending = Ending(128 + number, f"was ended by {signal.Signals(number).name}", hurried=True)
+        with suppress(Exception):  # whatever goes wrong now, the signal is obeyed
+            if self._finish(ending) is None:
+                return  # the script is at its end: what is being written goes on
+        for stream in (sys.__stdout__, sys.__stderr__):
+            with suppress(Exception):
+                if stream is not None:
+                    stream.flush()
+        self._exit(ending.code)
+
+    def _give_back(self, number: int) -> None:
+        with suppress(ValueError):  # in a thread
+            if self._get(number) == self._on_signal:
+                self._set(number, signal.SIG_DFL)
+
+    def _signal(self, number: int, handler: Any) -> Any:
+        """`signal.signal`, in which our handlers are the default ones."""
+        if handler is signal.SIG_DFL and number in SIGNALS:
+            handler = self._on_signal
+        return self._shown(self._set(number, handler))
+
+    def _getsignal(self, number: int) -> Any:
+        return self._shown(self._get(number))
+
+    def _shown(self, handler: Any) -> Any:
+        return signal.SIG_DFL if handler == self._on_signal else handler
+
+    # A main thread that does not answer
+
+    def _listen(self) -> None:
+        """Python's handlers wait for the main thread. One that hangs in a collective would make
+        the process deaf, which it was not before: then another thread answers."""
+        heard, told = os.pipe()
+        os.set_blocking(told, False)
+        before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+
+        def undo() -> None:
+            with suppress(ValueError):  # in a thread
+                now = signal.set_wakeup_fd(before)
+                if now != told:
+                    signal.set_wakeup_fd(now)  # the script's own
+            os.close(told)  # which ends the thread
+
+        self._undo.append(undo)
+        threading.Thread(target=self._hear, args=(heard,), daemon=True).start()
+
+    def _hear(self, heard: int) -> None:
+        while numbers := os.read(heard, 64):
+            for number in numbers:
+                if self._getsignal(number) is not self._get(number):  # ours
+                    if not self._answered.wait(PATIENCE) and os.getpid() == self._process:
+                        self._leave(number)
+        os.close(heard)
+
+    # Calls that do not come back
+
+    def _before_leaving(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        name = original.__name__
+
+        @functools.wraps(original)
+        def leave(*args: Any) -> Any:
+            if os.getpid() != self._process:
+                return original(*args)
+            code = args[0] if name == "_exit" and args else 0
+            finished = None
+            with suppress(Exception):  # as above
+                finished = self._finish(Ending(code, f"called os.{name}()" if code else ""))
+            return original(finished) if name == "_exit" and finished else original(*args)
+
+        return leave
