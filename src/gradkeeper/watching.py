@@ -39,6 +39,14 @@ def watch(
     `norms` measures the loss and each layer's gradient at every step, for the tape: it reads
     values, so it costs time.
     """
+    for one in optimizers:
+        if not isinstance(one, torch.optim.Optimizer) and not hasattr(one, "param_groups"):
+            raise TypeError(
+                "watch() takes optimizers, watch(optimizer, model=model), or nothing to watch all "
+                f"that are used inside the block; not {_kind(one)}"
+            )
+    if model is not None and not isinstance(model, torch.nn.Module):
+        raise TypeError(f"watch(model=...) takes a torch.nn.Module, not {_kind(model)}")
     return Watch(
         optimizers,
         model=model,
@@ -47,6 +55,11 @@ def watch(
         norms=norms,
         show=shower(),
     )
+
+
+def _kind(value: object) -> str:
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
 def shower(color: str = "auto") -> Callable[[Finding], None]:

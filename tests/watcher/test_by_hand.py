@@ -1,11 +1,14 @@
 """Gradients and weights handled without torch's own functions, and models that are built anew."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from gradkeeper.engine import Engine
 from gradkeeper.model import events as ev
+from gradkeeper.report.statement import statement
+from gradkeeper.rules import ALL
 from gradkeeper.watcher import Watch
 from tests.watcher.loops import run
 
@@ -223,3 +226,48 @@ def test_copies_of_saved_gradients_that_are_zeroed_are_told_when_the_file_is_gon
     loop = run(tmp_path, code)
 
     assert loop.found == [f"GK402:{loop.line('# <-')}"]
+
+
+def test_weights_moved_through_data_are_seen_in_a_steady_loop_too(tmp_path: Path) -> None:
+    code = """
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    for x in torch.randn(100, 8, 4):
+        model.zero_grad()
+        model(x).square().mean().backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.25)
+        for p in model.parameters():
+            p.data.add_(p.grad, alpha=-0.1)
+    """
+
+    loop = run(tmp_path, code)
+    page = statement(loop.watch.tape, ALL, [], title="by hand")
+
+    assert loop.everything == []
+    assert "The books balance" in page
+    assert _total(page, "steps taken") == "100"
+    assert _total(page, "thrown away unspent") == "0"
+
+
+def test_a_page_does_not_praise_books_from_which_something_was_thrown_away(tmp_path: Path) -> None:
+    code = """
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for i, x in enumerate(torch.randn(60, 8, 4)):
+        model(x).square().mean().backward()
+        if i not in (3, 17, 40):
+            optimizer.step()
+        optimizer.zero_grad()
+    """
+
+    loop = run(tmp_path, code)
+    page = statement(loop.watch.tape, ALL, [], title="skipped")
+
+    assert loop.found == []
+    assert _total(page, "thrown away unspent") == "3"
+    assert "The books balance" not in page
+    assert "Nothing wrong was found" in page
+
+
+def _total(page: str, name: str) -> str:
+    (total,) = re.findall(f"<dt>{name}</dt><dd>([^<]*)</dd>", page)
+    return str(total)

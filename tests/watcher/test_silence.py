@@ -913,3 +913,19 @@ def test_a_correct_loop_is_silent(name: str, tmp_path: Path) -> None:
     loop = run(tmp_path, LOOPS[name])
 
     assert loop.found == []
+
+
+def test_batches_skipped_for_their_norm_are_no_loss(tmp_path: Path) -> None:
+    """Early on most norms are too large: two of the first four steps may follow a skipped one."""
+    code = """
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for x in torch.randn(400, 8, 4):
+        model(x).square().mean().backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        if norm < 1.2:
+            optimizer.step()
+        optimizer.zero_grad()
+    """
+
+    assert run(tmp_path, code).found == []

@@ -1,6 +1,7 @@
 """The context manager: what it leaves behind, what it lets through, what it costs nobody."""
 
 import gc
+import json
 import threading
 import weakref
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from torch.optim import lr_scheduler, optimizer
 from torch.utils.data import DataLoader, TensorDataset, dataloader
 
 from gradkeeper import FindingError, Watch, ignore, watch
+from gradkeeper.report import json_format
 from gradkeeper.watcher.rounds import find_loops
 from tests.watcher.loops import run
 
@@ -358,3 +360,39 @@ def test_the_environment_chooses_where_no_argument_does(monkeypatch: pytest.Monk
 def test_an_unknown_choice_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(ValueError, match="on_finding must be one of warn, raise, record"):
         watch(on_finding="loud")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (
+            lambda: watch(nn.Linear(4, 1)),
+            r"takes optimizers, watch\(optimizer, model=model\).*a Linear",
+        ),
+        (
+            lambda: watch([torch.optim.SGD([nn.Parameter(torch.ones(1))])]),
+            "takes optimizers.*a list",
+        ),
+        (lambda: watch("record"), "takes optimizers.*a str"),
+        (lambda: watch(model="net"), "takes a torch.nn.Module, not a str"),
+    ],
+)
+def test_what_cannot_be_watched_is_refused_with_what_can(
+    wrong: Callable[[], object], said: str
+) -> None:
+    with pytest.raises(TypeError, match=said):
+        wrong()
+
+
+def test_a_finding_has_the_place_that_json_tells(tmp_path: Path) -> None:
+    with Watch(on_finding="record") as seen:
+        faulty()
+
+    (finding,) = seen.findings
+    record = json.loads(json_format.render([finding]))["findings"][0]
+
+    assert (finding.path, finding.line, finding.column) == (
+        record["path"],
+        record["line"],
+        record["column"],
+    )

@@ -85,6 +85,19 @@ class Finding:
         """The line that had this part in it; the first, if several had."""
         return next((one.site for one in self.because if one.role == role), None)
 
+    @property
+    def path(self) -> str:
+        """Of the file, as reports show it: relative to the working directory."""
+        return self.site.path
+
+    @property
+    def line(self) -> int:
+        return self.site.line
+
+    @property
+    def column(self) -> int:
+        return self.site.column
+
 
 class Findings:
     """Findings folded by rule and line: the first one stays, the rest are counted."""

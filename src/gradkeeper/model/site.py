@@ -1,5 +1,6 @@
 """Where something happened in the user's code."""
 
+import os
 from typing import NamedTuple
 
 
@@ -25,6 +26,17 @@ class Site(NamedTuple):
     @property
     def in_cell(self) -> bool:
         return self.file.startswith(CELL + "[")
+
+    @property
+    def path(self) -> str:
+        """The file, relative to the working directory where it lies below it."""
+        if not os.path.isabs(self.file):
+            return self.file
+        try:
+            relative = os.path.relpath(self.file)
+        except ValueError:  # another drive
+            return self.file
+        return self.file if relative.startswith("..") else relative
 
     def __str__(self) -> str:
         if self.in_cell:

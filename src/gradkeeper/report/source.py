@@ -2,7 +2,6 @@
 
 import json
 import linecache
-import os
 from functools import lru_cache
 from pathlib import Path
 
@@ -11,13 +10,7 @@ from gradkeeper.model import Site
 
 def shown_path(path: str) -> str:
     """Relative to the working directory, where the file lies below it."""
-    if not os.path.isabs(path):
-        return path
-    try:
-        relative = os.path.relpath(path)
-    except ValueError:  # another drive
-        return path
-    return path if relative.startswith("..") else relative
+    return Site(path, 1).path
 
 
 def line_of(path: str, line: int, cell: int | None = None) -> str | None:

@@ -14,10 +14,11 @@ from gradkeeper.watcher.taps import (
     scaler,
     scheduler,
     state,
+    warnings,
 )
 from gradkeeper.watcher.taps.call import Calls
 
-ALL = (backward, optimizer, scaler, clip, data, scheduler, state, ranks)
+ALL = (backward, optimizer, scaler, clip, data, scheduler, state, ranks, warnings)
 
 
 def tap(calls: Calls) -> list[Undo]:
