@@ -93,8 +93,7 @@ def _lead(statement: Statement, runs: list[Run], how: str) -> str:
     if len(ranks) == 1:
         where = f", as rank {ranks.pop()} kept its books"
     if not statement.backwards and not steps:
-        until = f"before the script {how}" if how else "while the script ran"
-        return f"No backward call and no optimizer step happened {until}."
+        return f"No backward call and no step was seen{f' before the script {how}' if how else ''}."
     fine = "" if cards.counted(statement.findings) else "Nothing wrong was found in "
     return (
         f"{fine}{statement.backwards:,} backward call{'s' * (statement.backwards != 1)} and"
