@@ -1,7 +1,7 @@
 """`watch(...)`: the watcher joined to a report. The package cannot be called `watch` as well."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -39,14 +39,7 @@ def watch(
     `norms` measures the loss and each layer's gradient at every step, for the tape: it reads
     values, so it costs time.
     """
-    for one in optimizers:
-        if not isinstance(one, torch.optim.Optimizer) and not hasattr(one, "param_groups"):
-            raise TypeError(
-                "watch() takes optimizers, watch(optimizer, model=model), or nothing to watch all "
-                f"that are used inside the block; not {_kind(one)}"
-            )
-    if model is not None and not isinstance(model, torch.nn.Module):
-        raise TypeError(f"watch(model=...) takes a torch.nn.Module, not {_kind(model)}")
+    _check(optimizers, model)
     return Watch(
         optimizers,
         model=model,
@@ -55,6 +48,18 @@ def watch(
         norms=norms,
         show=shower(),
     )
+
+
+def _check(optimizers: Iterable[object], model: object) -> None:
+    for one in optimizers:
+        # Some libraries' optimizers are none of torch's, and look like them.
+        if not hasattr(one, "param_groups"):
+            raise TypeError(
+                "watch() takes optimizers, watch(optimizer, model=model), or nothing to watch all "
+                f"that are used inside the block; not {_kind(one)}"
+            )
+    if model is not None and not isinstance(model, torch.nn.Module):
+        raise TypeError(f"watch(model=...) takes a torch.nn.Module, not {_kind(model)}")
 
 
 def _kind(value: object) -> str:
