@@ -149,3 +149,39 @@ def test_one_that_has_its_name_alone_needs_no_line() -> None:
     (finding,) = by_reading(next(one.values[1].code for one in BAD if one.id == "GK101"))  # type: ignore[union-attr]
 
     assert finding.detail.startswith("account `optimizer`: ")
+
+
+SWAPPED_HEAD = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1 = torch.nn.Linear(4, 4)
+        self.fc2 = torch.nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.fc2(self.fc1(x))
+
+
+def main():
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    net.fc2 = torch.nn.Linear(4, 1)
+    for x in torch.randn(6, 8, 4):
+        optimizer.zero_grad()
+        net(x).square().mean().backward()
+        optimizer.step()
+
+
+main()
+"""
+
+
+def test_a_layer_without_optimizer_is_named_and_not_its_class(tmp_path: Path) -> None:
+    (read,) = by_reading(SWAPPED_HEAD, "GK105")
+    (ran,) = by_running(SWAPPED_HEAD, "GK105", tmp_path)
+
+    assert read.message == "step() leaves `net.fc2` as it was: no optimizer owns it"
+    assert ran.message == "step() leaves `Net.fc2` as it was: no optimizer owns it"

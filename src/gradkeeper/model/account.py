@@ -6,7 +6,7 @@ Accounts are frozen; the functions here return what an account becomes. They kno
 from dataclasses import dataclass
 
 from gradkeeper.model.credit import Waste
-from gradkeeper.model.site import Site, variable
+from gradkeeper.model.site import PART, Site, variable
 from gradkeeper.model.value import replace
 
 # A window never waits on more backwards than this; older ones are let go, so that a loop
@@ -78,12 +78,15 @@ class Account:
     @property
     def layers(self) -> str:
         """What a person would look for: the layers that hold it, where their paths are known."""
-        paths = dict.fromkeys(_layer(one) for one in self.parameters)
+        paths = sorted({_layer(one) for one in self.parameters})
         known = [path for path in paths if path][:MOST_LAYERS] or [variable(self.name)]
-        more = (
-            " and others" if len(paths) > len(known) or 0 < len(self.parameters) < self.size else ""
-        )
-        return ", ".join(f"`{one}`" for one in known) + more
+        more = len(paths) > len(known) or 0 < len(self.parameters) < self.size
+        return ", ".join(f"`{one}`" for one in known) + (" and others" if more else "")
+
+    @property
+    def label(self) -> str:
+        """Its name, or the layers of a part that has none of its own."""
+        return self.layers if PART in self.name else f"`{variable(self.name)}`"
 
     def stale_for(self, owner: str) -> tuple[Lot, ...]:
         return tuple(lot for lot in self.lots if owner in lot.owners)

@@ -1,12 +1,17 @@
 """Where something happened in the user's code."""
 
 import os
+import re
 from typing import NamedTuple
+
+PART = " of them"
+ADDED = re.compile(rf"(:\d+{PART})?(#\d+)?$")
 
 
 def variable(name: str) -> str:
-    """What the program calls it: front ends number those that share a name, as in `optimizer#2`."""
-    return name.partition("#")[0]
+    """What the program calls it. Front ends number what shares a name, as in `optimizer#2`, and
+    count the members of a part that has none, as in `optimizer:3 of them`."""
+    return ADDED.sub("", name)
 
 
 CELL = "cell In"

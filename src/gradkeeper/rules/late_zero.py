@@ -37,7 +37,6 @@ from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Backward
 from gradkeeper.model.finding import Finding, Severity
 from gradkeeper.model.rule import Rule
-from gradkeeper.model.site import variable
 
 rule = Rule("GK603", "late-zero", Severity.INFO, __doc__)
 
@@ -52,7 +51,7 @@ def check(entry: Entry[Backward]) -> Iterator[Finding]:
         entry,
         f"zeroes between the forward and backward() on {line.seen_from(here)}",
         site=here,
-        detail=f"account `{variable(late.name)}`: zeroed on {here.line}, after the forward whose "
+        detail=f"account {late.label}: zeroed on {here.line}, after the forward whose "
         f"loss is credited on {line.brief_from(here)}",
         remedy="move it to the top of the iteration",
     )

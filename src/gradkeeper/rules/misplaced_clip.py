@@ -45,7 +45,6 @@ from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Clip, Step
 from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
-from gradkeeper.model.site import variable
 
 rule = Rule("GK304", "misplaced-clip", Severity.ERROR, __doc__)
 
@@ -62,11 +61,11 @@ def after_the_step(entry: Entry[Clip]) -> Iterator[Finding]:
     if not lots or shared or any(account.fresh for account in accounts):
         return
     here, spent = entry.event.site, lots[0].spent_at
-    name = variable(next(iter(accounts)).name)
+    name = next(iter(accounts)).label
     yield rule.found(
         entry,
         f"clips gradients that {spent.seen_from(here)} has already applied",
-        detail=f"account `{name}`: credited on {lots[0].site.brief_from(here)}, "
+        detail=f"account {name}: credited on {lots[0].site.brief_from(here)}, "
         f"spent on {spent.brief_from(here)}, clipped on {here.line}",
         remedy=REMEDY,
         because=[Because("spent", spent, "the step comes before the clip")],
@@ -110,7 +109,7 @@ def _found(entry: Entry[Step], account: Account, clip: ClipMark) -> Finding:
         entry,
         message,
         site=here,
-        detail=f"account `{variable(account.name)}`: clipped on {here.line}, credited on "
+        detail=f"account {account.label}: clipped on {here.line}, credited on "
         f"{line.brief_from(here)} after that, spent on {entry.event.site.brief_from(here)}",
         remedy=REMEDY,
         because=[

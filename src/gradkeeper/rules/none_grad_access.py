@@ -40,7 +40,6 @@ from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Adjust, Zero
 from gradkeeper.model.finding import Finding, Severity
 from gradkeeper.model.rule import Rule
-from gradkeeper.model.site import variable
 
 rule = Rule("GK601", "none-grad-access", Severity.WARNING, __doc__)
 
@@ -50,10 +49,10 @@ def check(entry: Entry[Zero | Adjust]) -> Iterator[Finding]:
     vacant = [account for account in entry.before.values() if account.vacant]
     if entry.event.guarded or not vacant:
         return
-    name = variable(vacant[0].name)
+    name = vacant[0].label
     yield rule.found(
         entry,
-        f"uses .grad of `{name}` in place where it may be None",
-        detail=f"account `{name}`: not credited since it was made or set to None",
+        f"uses .grad of {name} in place where it may be None",
+        detail=f"account {name}: not credited since it was made or set to None",
         remedy="ask first: if p.grad is not None:",
     )

@@ -42,7 +42,6 @@ from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
 from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
-from gradkeeper.model.site import variable
 
 rule = Rule("GK602", "zero-scope-mismatch", Severity.WARNING, __doc__)
 
@@ -55,13 +54,13 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
     zeroed = entry.zeroed_beside[0]
     here = entry.event.site
     zero = zeroed.zeroed_at or here
-    left, cleared = variable(name), variable(zeroed.name)
+    left, cleared = entry.before[name].label, zeroed.label
     yield rule.found(
         entry,
-        f"step() applies the gradient of `{left}` a second time: {zero.seen_from(here)} zeroes "
-        f"`{cleared}` only",
-        detail=f"account `{left}`: credited on {lots[0].site.brief_from(here)}, spent on "
+        f"step() applies the gradient of {left} a second time: {zero.seen_from(here)} zeroes "
+        f"{cleared} only",
+        detail=f"account {left}: credited on {lots[0].site.brief_from(here)}, spent on "
         f"{lots[0].spent_at.brief_from(here)}, not zeroed since",
         remedy=f"{entry.owner.variable}.zero_grad() instead: it clears all that is stepped",
-        because=[Because("zeroed", zero, f"zeroes `{cleared}` and not `{left}`")],
+        because=[Because("zeroed", zero, f"zeroes {cleared} and not {left}")],
     )
