@@ -58,7 +58,7 @@ def test_spawned_workers_are_told_too() -> None:
     def built() -> Any:
         # No torch.Generator in it: torch 2.13 cannot send one to a spawned worker.
         return MAPPED["mixing"](
-            None, num_workers=2, multiprocessing_context="spawn", worker_init_fn=prepared
+            None, num_workers=1, multiprocessing_context="spawn", worker_init_fn=prepared
         )
 
     check(built, [3], epochs=1)
