@@ -8,7 +8,7 @@ stated      loaders with state_dict          sources     all that is drawn from
 indexed     lists of batches                 finding     generators, wherever they are
 reading     anything else, by reading        randomness  generators of every kind
 shape       what must be the same            telling     what is seen of reading
-epochs      the number that shuffles
+epochs      the number that shuffles         mersenne    how far a generator has come
 """
 
 from gradkeeper.engine.data.epochs import next_epoch
