@@ -1,11 +1,14 @@
 """Schedulers tick once per step taken; those fed by a metric are the user's."""
 
+import gc
+
+import pytest
 import torch
 from torch.nn.functional import cross_entropy
 from torch.optim import SGD
 from torch.optim.lr_scheduler import CosineAnnealingLR, ReduceLROnPlateau
 
-from gradkeeper.engine import Engine
+from gradkeeper.engine import Engine, EngineWarning, SetupError
 from tests.engine.problems import classifier, loader, rows, same
 
 
@@ -43,6 +46,49 @@ def test_a_scheduler_fed_by_a_metric_is_left_to_the_user() -> None:
 
     assert window.stepped
     assert scheduler.last_epoch == 0
+
+
+def trained_on_a_plateau(epochs: int, *, fed: bool = False) -> None:
+    model = classifier()
+    optimizer = SGD(model.parameters(), lr=0.1)
+    scheduler = ReduceLROnPlateau(optimizer)
+    engine = Engine(model, optimizer, scheduler=scheduler, progress=False)
+    for _ in range(epochs):
+        for window in engine.windows(loader(24), size=2):
+            with window:
+                for x, y in window:
+                    window.backward(cross_entropy(model(x), y))
+        if fed:
+            scheduler.step(1.0)
+
+
+def test_a_plateau_that_never_gets_its_metric_is_told_of_with_what_to_write() -> None:
+    with pytest.warns(EngineWarning, match=r"Call scheduler\.step\(validation_loss\)"):
+        trained_on_a_plateau(epochs=3)
+
+
+def test_in_a_run_too_short_to_tell_it_is_said_at_the_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    trained_on_a_plateau(epochs=1)
+    gc.collect()
+
+    assert "ReduceLROnPlateau, the scheduler of 'optimizer', has never" in capsys.readouterr().err
+
+
+def test_a_plateau_that_gets_its_metric_is_no_news(capsys: pytest.CaptureFixture[str]) -> None:
+    trained_on_a_plateau(epochs=4, fed=True)
+    gc.collect()
+
+    assert "never been stepped" not in capsys.readouterr().err
+
+
+def test_a_plateau_of_another_optimizer_is_refused() -> None:
+    model = classifier()
+    scheduler = ReduceLROnPlateau(SGD(model.parameters(), lr=0.1))
+
+    with pytest.raises(SetupError, match="another optimizer"):
+        Engine(model, SGD(model.parameters(), lr=0.1), scheduler=scheduler)
 
 
 def test_a_window_without_a_step_does_not_tick() -> None:

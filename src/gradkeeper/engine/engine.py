@@ -174,6 +174,8 @@ class Engine:
         """The same stream, once for each epoch that is left."""
         try:
             for epoch in loop.epochs_left():
+                for owner in self._owners.values():
+                    owner.schedule.begin_epoch(self._journal.site)
                 windows = windows_in(loop.stream.length, loop.size)
                 self._progress.begin(epoch, loop.epochs, windows, loop.handed)
                 yield loop.stream
