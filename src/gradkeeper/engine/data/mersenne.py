@@ -92,7 +92,8 @@ def _further(before: Twister, after: Twister, first: int) -> int | None:
     blocks = 0
     while blocks < MOST_BLOCKS:
         drawn = _draw(generator, WORDS * AHEAD)[::WORDS]
-        for found in (drawn == wanted).nonzero().flatten().tolist():
+        places: list[int] = (drawn == wanted).nonzero().flatten().tolist()
+        for found in places:
             count = first + (blocks + found) * WORDS
             if _twister_in(_drawn(before, count), None).words == after.words:
                 return count
