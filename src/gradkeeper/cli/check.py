@@ -103,7 +103,7 @@ def _wanted(
 
 
 def _selections(args: argparse.Namespace) -> Any:
-    from gradkeeper.lint.selection import Selections, UnknownCodeError
+    from gradkeeper.lint.config import Selections, UnknownCodeError
 
     try:
         return Selections(select=args.select, extend=args.extend_select, ignore=args.ignore)
@@ -160,7 +160,7 @@ def _tell_tracebacks(results: Iterable[tuple[str, Any]]) -> None:
 
 
 def _print_of(finding: "Finding", held: dict[str, bytes]) -> str:
-    from gradkeeper.lint.baseline import fingerprint
+    from gradkeeper.lint.suppress import fingerprint
     from gradkeeper.report.source import lines_in, shown_path
 
     path = finding.site.file
@@ -176,21 +176,21 @@ def _print_of(finding: "Finding", held: dict[str, bytes]) -> str:
 def _unknown(
     findings: "list[Finding]", held: dict[str, bytes], args: argparse.Namespace
 ) -> "list[Finding]":
-    from gradkeeper.lint.baseline import fresh, load
+    from gradkeeper.lint.suppress import fresh, load_baseline
 
     try:
-        known = load(args.baseline.read_text(encoding="utf-8"))
+        known = load_baseline(args.baseline.read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, AttributeError) as error:
         raise CliError(f"the baseline {args.baseline} cannot be read: {error}") from None
     return fresh(findings, known, partial(_print_of, held=held))
 
 
 def _write_baseline(findings: "Sequence[Finding]", args: argparse.Namespace) -> int:
-    from gradkeeper.lint.baseline import dump
+    from gradkeeper.lint.suppress import dump_baseline
 
     target = args.write_baseline
     try:
-        text = dump(_print_of(one, args.held) for one in findings)
+        text = dump_baseline(_print_of(one, args.held) for one in findings)
         target.write_text(text, encoding="utf-8")
     except OSError as error:
         raise CliError(f"{target} cannot be written: {error.strerror}") from None

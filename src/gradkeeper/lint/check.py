@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from gradkeeper.lint import suppressions
+from gradkeeper.lint import suppress
 from gradkeeper.lint.source_text import decode
 from gradkeeper.lint.vocabulary import may_train
 from gradkeeper.model.finding import Finding, Findings, Severity
@@ -95,8 +95,8 @@ def _check_source(
         return Checked()
     checked = rehearse_tree(tree, path, rules, project=project, book=book)
     source, _ = decode(raw)
-    comments = suppressions.read(source)
-    checked.findings, unused = suppressions.apply(checked.findings, comments)
+    comments = suppress.read(source)
+    checked.findings, unused = suppress.apply(checked.findings, comments)
     checked.unused = [(book.shown(line) if book else str(line), name) for line, name in unused]
     if checked.findings and fixes:
         from gradkeeper.lint.fixes import attach

@@ -1,7 +1,14 @@
-"""Comments that silence a line: `# gradkeeper: allow stale-gradient - reason`, `# noqa: GK101`."""
+"""What is known and accepted: lines that a comment silences, findings that a baseline holds.
 
+Comments: `# gradkeeper: allow stale-gradient - reason`, `# noqa: GK101`. A baseline knows the
+findings that an old code base already has by rule, file and the text of their line, so that they
+survive edits elsewhere.
+"""
+
+import json
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from gradkeeper.lint.source_text import lines_of
@@ -9,6 +16,8 @@ from gradkeeper.model.finding import Finding
 
 ALLOW = re.compile(r"#\s*gradkeeper:\s*allow\s+([\w\-]+(?:\s*,\s*[\w\-]+)*)(?:\s+-+\s*(.*))?")
 NOQA = re.compile(r"#\s*noqa\b(?:\s*:\s*([A-Z]+\d+(?:[,\s]+[A-Z]+\d+)*))?", re.I)
+VERSION = 1
+"""Of a baseline's file."""
 
 
 @dataclass(slots=True)
@@ -73,3 +82,39 @@ def apply(
     ]
     unused = [(one.line, name) for one in suppressions for name in one.unused]
     return kept, unused
+
+
+def fingerprint(finding: Finding, path: str, line: str) -> str:
+    text = "\0".join((finding.rule, path.replace("\\", "/"), line.strip()))
+    import hashlib  # takes longer to import than most files to check
+
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def dump_baseline(prints: Iterable[str]) -> str:
+    counts = Counter(prints)
+    body = {"version": VERSION, "findings": dict(sorted(counts.items()))}
+    return json.dumps(body, indent=2) + "\n"
+
+
+def load_baseline(text: str) -> Counter[str]:
+    """ValueError if it is no baseline."""
+    body = json.loads(text)
+    if not isinstance(body, dict) or body.get("version") != VERSION:
+        raise ValueError("not a gradkeeper baseline of version 1")
+    return Counter({str(key): int(count) for key, count in body["findings"].items()})
+
+
+def fresh(
+    findings: Iterable[Finding], known: Counter[str], print_of: Callable[[Finding], str]
+) -> list[Finding]:
+    """The findings that the baseline doesn't hold; each entry excuses as many as it counts."""
+    left = Counter(known)
+    new = []
+    for finding in findings:
+        key = print_of(finding)
+        if left[key] > 0:
+            left[key] -= 1
+        else:
+            new.append(finding)
+    return new
