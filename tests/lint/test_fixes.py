@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gradkeeper.lint import check_source
-from gradkeeper.lint.edits import apply
-from gradkeeper.lint.fixes import attach
+from gradkeeper.lint.fixes import apply, attach
 from gradkeeper.rules import ALL
 from tests.lint.linting import HEAD, loop
 

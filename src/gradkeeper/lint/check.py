@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gradkeeper.lint import suppress
-from gradkeeper.lint.source_text import decode
+from gradkeeper.lint.files import decode
 from gradkeeper.lint.vocabulary import may_train
 from gradkeeper.model.finding import Finding, Findings, Severity
 from gradkeeper.model.site import Site

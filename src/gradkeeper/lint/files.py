@@ -1,4 +1,4 @@
-"""Which files to check: what is named, and what lies below the folders that are named."""
+"""Which files to check, named or below folders that are, and what their bytes say as text."""
 
 import os
 import re
@@ -117,3 +117,24 @@ def _pattern(base: str, line: str) -> tuple[str, re.Pattern[str], bool, bool] | 
     body = "/".join(parts).replace(".*/", "(?:.*/)?")
     start = "" if anchored else "(?:.*/)?"
     return base, re.compile(f"{start}{body}$"), negated, folders_only
+
+
+LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+"""str.splitlines would also break at form feeds and at U+2028, where Python goes on."""
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines with their ends."""
+    return LINE.findall(text)
+
+
+def decode(raw: bytes) -> tuple[str, str]:
+    """The text and its encoding, as its first lines declare it; UTF-8 where they can't be read."""
+    import io
+    import tokenize
+
+    try:
+        encoding = tokenize.detect_encoding(io.BytesIO(raw).readline)[0]
+        return raw.decode(encoding), encoding
+    except (SyntaxError, UnicodeDecodeError):
+        return raw.decode("utf-8", "replace"), "utf-8"

@@ -1,18 +1,102 @@
-"""Fixes: edits on the original text. Each is tried first: the result must parse and check clean."""
+"""Fixes: edits on the original text, each tried before it is offered; applying and showing them.
+
+From the statements of a source to edits, from edits to a new text, and on until none is left to
+apply. Which lines to change is told by the roles of a finding's `because`, never by its words.
+"""
 
 import ast
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
-from gradkeeper.lint.edits import replaced
-from gradkeeper.lint.placing import Source
-from gradkeeper.lint.source_text import lines_of
+from gradkeeper.lint.files import decode, lines_of
+from gradkeeper.model.entry import Entry
+from gradkeeper.model.events import Step
 from gradkeeper.model.finding import Edit, Finding, Fix, Severity
 from gradkeeper.model.rule import Rule
 
 INDENT = "    "
+NO_NEWLINE = "\n\\ No newline at end of file\n"
+MOST_ROUNDS = 8
 UNCOVERED = {"GK101": {"GK104"}}
 """What a fix may bring to light: a step that spends old gradients again hides whose else it has."""
+Check = Callable[[bytes], list[Finding]]
+
+
+@dataclass(slots=True)
+class Source:
+    """A file's text with the places of its statements."""
+
+    text: str
+    path: str
+    tree: ast.Module
+    lines: list[str]
+
+    def statement(self, line: int) -> ast.stmt | None:
+        """The innermost statement that begins on a line or spans it."""
+        found: ast.stmt | None = None
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or line):
+                if found is None or node.lineno >= found.lineno:
+                    found = node
+        return found
+
+    def body_of(self, wanted: ast.stmt) -> tuple[ast.AST, list[ast.stmt]] | None:
+        for node in ast.walk(self.tree):
+            for name in ("body", "orelse", "finalbody"):
+                body = getattr(node, name, None)
+                if isinstance(body, list) and wanted in body:
+                    return node, body
+        return None
+
+    def loop_around(self, wanted: ast.stmt) -> ast.For | ast.While | None:
+        found = None
+        for node in ast.walk(self.tree):
+            if isinstance(node, (ast.For, ast.While)):
+                if node.lineno < wanted.lineno <= (node.end_lineno or 0):
+                    if found is None or node.lineno > found.lineno:
+                        found = node
+        return found
+
+    def indent(self, node: ast.stmt) -> str:
+        line = self.lines[node.lineno - 1]
+        return line[: len(line) - len(line.lstrip())]
+
+    def alone(self, node: ast.stmt) -> bool:
+        """It has its lines to itself."""
+        first, last = self.lines[node.lineno - 1], self.lines[(node.end_lineno or 1) - 1]
+        rest = last.encode()[node.end_col_offset or 0 :].decode("utf-8", "replace").strip()
+        return not first[: len(self.indent(node))].strip() and (
+            first.encode()[: node.col_offset].strip() == b"" and (not rest or rest[0] == "#")
+        )
+
+    def code(self, node: ast.AST) -> str:
+        return ast.get_source_segment(self.text, node) or ast.unparse(node)
+
+    def moved(self, node: ast.stmt) -> str:
+        """A statement as it goes elsewhere: with the comment on its line."""
+        if node.lineno == node.end_lineno:
+            return self.lines[node.lineno - 1].strip()
+        return self.code(node)
+
+    def before(self, node: ast.stmt, new: str) -> Edit:
+        place = (node.lineno, 1)
+        return Edit(self.path, place, place, f"{self.indent(node)}{new}{self.newline}")
+
+    def after(self, node: ast.stmt, new: str) -> Edit:
+        place = ((node.end_lineno or node.lineno) + 1, 1)
+        text = f"{self.indent(node)}{new}{self.newline}"
+        if place[0] > len(self.lines):
+            last = self.lines[-1]
+            place = (len(self.lines), len(last.rstrip("\r\n")) + 1)
+            text = f"{self.newline}{self.indent(node)}{new}"
+        return Edit(self.path, place, place, text)
+
+    def without(self, node: ast.stmt) -> Edit:
+        return Edit(self.path, (node.lineno, 1), ((node.end_lineno or node.lineno) + 1, 1), "")
+
+    @property
+    def newline(self) -> str:
+        return "\r\n" if "\r\n" in self.text else "\n"
 
 
 def attach(
@@ -229,3 +313,102 @@ MAKERS: dict[str, Callable[[Source, Finding], list[Edit]]] = {
     "GK601": _guard,
     "GK306": _list_of,
 }
+
+
+def offsets(text: str) -> list[int]:
+    """Where each line begins."""
+    found = [0]
+    for line in lines_of(text):
+        found.append(found[-1] + len(line))
+    return found
+
+
+def replaced(text: str, edits: Iterable[Edit]) -> str:
+    starts = offsets(text)
+    spans = sorted(
+        (starts[e.start[0] - 1] + e.start[1] - 1, starts[e.end[0] - 1] + e.end[1] - 1, e.text)
+        for e in edits
+    )
+    for start, end, new in reversed(spans):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def apply(text: str, findings: Iterable[Finding]) -> tuple[str, list[Finding]]:
+    """The text with all fixes that don't touch each other, and the findings they mend."""
+    taken: list[Edit] = []
+    done: list[Finding] = []
+    for finding in findings:
+        if finding.fix is None:
+            continue
+        if any(_touch(edit, other) for edit in finding.fix.edits for other in taken):
+            continue
+        taken.extend(finding.fix.edits)
+        done.append(finding)
+    return replaced(text, taken), done
+
+
+def _touch(one: Edit, other: Edit) -> bool:
+    return one.start <= other.end and other.start <= one.end
+
+
+def diff(old: str, new: str, path: str) -> str:
+    from difflib import unified_diff
+
+    lines = unified_diff(lines_of(old), lines_of(new), f"a/{path}", f"b/{path}")
+    return "".join(line if line.endswith("\n") else f"{line}{NO_NEWLINE}" for line in lines)
+
+
+@dataclass(slots=True)
+class Mended:
+    old: str
+    new: str
+    encoding: str
+    fixed: int = 0
+    left: tuple[Finding, ...] = ()
+    rules: frozenset[str] = frozenset()
+    """Those whose findings were fixed."""
+
+    @property
+    def raw(self) -> bytes:
+        return self.new.encode(self.encoding)
+
+
+def mend(raw: bytes, findings: Iterable[Finding], check: Check, *, unsafe: bool) -> Mended:
+    """One fix may stand in another's way, or show what it had hidden: so each round looks anew."""
+    text, encoding = decode(raw)
+    mended = Mended(text, text, encoding, left=tuple(findings))
+    for _ in range(MOST_ROUNDS):
+        usable = [one for one in mended.left if one.fix is not None and (one.fix.safe or unsafe)]
+        if not usable:
+            break
+        mended.new, done = apply(mended.new, usable)
+        mended.fixed += len(done)
+        mended.rules |= {one.rule for one in done}
+        mended.left = tuple(check(mended.raw))
+    return mended
+
+
+ZEROED = "GK101"
+"""What is fixed by zeroing after a step; whatever else the step applies, it goes on applying."""
+shared = Rule("GK104", "foreign-gradient", Severity.INFO, "")
+"""Never told by itself, because it may be meant. Who has just fixed the step should know."""
+
+
+@shared.at(Step)
+def _also_spends(entry: Entry[Step]) -> Iterator[Finding]:
+    if entry.owner is None:
+        return
+    here, owner = entry.event.site, entry.owner.name
+    own = {credit.site for credit in entry.spent if not credit.spent_by}
+    for credit in entry.spent:
+        if own and credit.spent_by and credit.site not in own:
+            first = " and ".join(f"`{name}`" for name in sorted(credit.spent_by))
+            yield shared.found(
+                entry,
+                f"`{owner}` still applies the gradient of {credit.site.seen_from(here)} as well, "
+                f"which {first} has applied",
+                detail="",
+                remedy=f"if that loss is for {first} alone, detach() what it gets from `{owner}`",
+            )
+            return

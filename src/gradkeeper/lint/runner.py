@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gradkeeper.lint import notebook
 from gradkeeper.lint.check import Checked, check_source, guarded, not_checked, parse, unparsable
 from gradkeeper.lint.vocabulary import may_train
 from gradkeeper.model.finding import Finding
@@ -116,6 +115,7 @@ def _check_bytes(
 def check_notebook(
     raw: bytes, path: str, *, fixes: bool = True, rules: "Iterable[Rule] | None" = None
 ) -> Checked:
+    from gradkeeper.lint import notebook
     from gradkeeper.rules import ALL
 
     try:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from gradkeeper.lint.source_text import lines_of
+from gradkeeper.lint.files import lines_of
 from gradkeeper.model.finding import Finding
 
 ALLOW = re.compile(r"#\s*gradkeeper:\s*allow\s+([\w\-]+(?:\s*,\s*[\w\-]+)*)(?:\s+-+\s*(.*))?")
