@@ -14,9 +14,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gradkeeper.lint import check_source
+from gradkeeper.lint.check import check_source, collect_rarely
 from gradkeeper.lint.files import find
-from gradkeeper.lint.runner import collect_rarely
 from gradkeeper.lint.vocabulary import may_train
 from gradkeeper.rules import ALL
 

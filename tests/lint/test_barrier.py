@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gradkeeper.cli import main
-from gradkeeper.lint import check, check_source, runner
+from gradkeeper.lint import check, check_source
 from gradkeeper.lint.check import Checked
 from gradkeeper.rules import ALL
 from tests.lint.linting import HEAD, loop
@@ -109,7 +109,7 @@ def dies_on_three(path: str) -> Checked:
 def test_a_process_that_dies_takes_one_file_with_it() -> None:
     paths = [str(number) for number in range(20)]
 
-    results = list(runner._on_cores(paths, dies_on_three, 2))
+    results = list(check._on_cores(paths, dies_on_three, 2))
 
     assert [path for path, _ in results] == paths
     assert [path for path, checked in results if checked.findings] == ["3"]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gradkeeper.cli import main
+from gradkeeper.lint.check import check_notebook
 from gradkeeper.lint.fixes import apply
-from gradkeeper.lint.runner import check_notebook
 from tests.lint.linting import HEAD
 
 

@@ -113,8 +113,8 @@ def _selections(args: argparse.Namespace) -> Any:
 
 def _check(args: argparse.Namespace, selections: Any) -> list[tuple[str, Any]]:
     from gradkeeper.cli.progress import Progress
+    from gradkeeper.lint.check import check_bytes, check_files
     from gradkeeper.lint.files import find
-    from gradkeeper.lint.runner import check_bytes, check_files
 
     if STDIN in args.paths and args.fix and not args.diff:
         raise CliError("what comes from stdin cannot be fixed in place: --diff shows the fixes")

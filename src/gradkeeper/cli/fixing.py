@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from gradkeeper.cli.errors import CliError
 from gradkeeper.cli.streams import complain, tell
+from gradkeeper.lint.check import check_bytes
 from gradkeeper.lint.fixes import ZEROED, Mended, diff, mend, shared
-from gradkeeper.lint.runner import check_bytes
 from gradkeeper.report.text import place
 
 if TYPE_CHECKING:

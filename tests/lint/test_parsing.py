@@ -4,8 +4,7 @@ import sys
 
 import pytest
 
-from gradkeeper.lint.check import unparsable
-from gradkeeper.lint.newer_syntax import needed
+from gradkeeper.lint.parsing import needed, unparsable
 
 NEWER = {
     (3, 12): [

@@ -1,6 +1,7 @@
-"""Syntax that a later Python has than the one that runs gradkeeper: valid, and not to be read here.
+"""From bytes to a syntax tree, or what is said of a file that gives none.
 
-Each construct is rewritten into something older, only to see whether the rest then parses.
+Valid source may need a later Python than the one that runs gradkeeper. To see whether that is why,
+each newer construct is rewritten into something older, and the rest must then parse.
 """
 
 import ast
@@ -8,7 +9,15 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 
+from gradkeeper.lint.files import decode
+from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.site import Site
+
+LONGEST = 4_000_000
+"""Bytes; what is larger is data in the shape of code."""
+TOO_DEEP = "it is nested too deeply"
 Version = tuple[int, int]
 RUNNING: Version = sys.version_info[:2]
 ALIAS = re.compile(r"^([ \t]*)type[ \t]+(\w+)[ \t]*(?:\[[^\]\n]*\])?[ \t]*=", re.M)
@@ -16,6 +25,57 @@ GENERIC = re.compile(r"\b((?:def|class)[ \t]+\w+)[ \t]*\[[^\n]*?\](?=[ \t]*[(:])
 BARE_EXCEPT = re.compile(r"\b(except\*?)[ \t]+([^(:\n][^:\n]*,[^:\n]*):")
 TEMPLATE = re.compile(r"\b(?:[tT][rR]?|[rR][tT])(?=['\"])")
 F_STRING = re.compile(r"\b(?:[fF][rR]?|[rR][fF])('''|\"\"\"|'|\")")
+
+
+def parse(raw: bytes, path: str) -> ast.Module | Finding:
+    if len(raw) > LONGEST:
+        return not_checked(path, f"it is larger than {LONGEST // 10**6} MB")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(raw, path)
+    except (SyntaxError, ValueError) as error:
+        return unparsable(error, path, decode(raw)[0])
+    except (RecursionError, MemoryError):  # the parser says the latter of the former
+        return not_checked(path, TOO_DEEP)
+
+
+def unparsable(error: Exception, path: str, text: str = "") -> Finding:
+    """What is said of a text that this Python cannot read; a later one may be able to."""
+    line = getattr(error, "lineno", None) or 1
+    column = getattr(error, "offset", None) or 1
+    why = getattr(error, "msg", None) or str(error) or type(error).__name__
+    found = Finding(
+        rule="GK000",
+        name="unparsable",
+        severity=Severity.ERROR,
+        site=Site(path, max(1, line), max(1, column)),
+        message=f"cannot be read as Python: {why}",
+        detail="nothing in this file was checked",
+        remedy="mend the syntax, or leave the file out",
+    )
+    version = needed(text)
+    if version is None:
+        return found
+    newer = "{}.{}".format(*version)
+    return replace(
+        found,
+        severity=Severity.WARNING,
+        message="needs Python {} to be read; gradkeeper runs on {}.{} here".format(newer, *RUNNING),
+        remedy=f"run gradkeeper with Python {newer} or newer",
+    )
+
+
+def not_checked(path: str, why: str, *, site: Site | None = None, detail: str = "") -> Finding:
+    return Finding(
+        rule="GK001",
+        name="not-checked",
+        severity=Severity.WARNING,
+        site=site or Site(path, 1),
+        message=f"could not be checked to the end: {why}",
+        detail=detail or "silence about this file means nothing",
+        remedy="read it yourself, or --ignore GK001 to accept that",
+    )
 
 
 def needed(text: str, *, running: Version = RUNNING) -> Version | None:
