@@ -7,13 +7,19 @@ from dataclasses import replace
 import pytest
 
 from gradkeeper.lint import check_source
+from gradkeeper.lint.check import rehearse_tree
 from gradkeeper.lint.fixes import apply, attach
+from gradkeeper.model.finding import Finding
 from gradkeeper.rules import ALL
 from tests.lint.linting import HEAD, loop
 
 SEED = "import torch\ntorch.manual_seed(0)\n"
 AMP = HEAD + "scaler = torch.amp.GradScaler('cpu', init_scale=64.0)\n"
 DATA = "for x in torch.randn(6, 8, 4):"
+
+
+def rehearsed(tree: ast.Module) -> list[Finding]:
+    return rehearse_tree(tree, "train.py", ALL).findings
 
 
 def fixed(code: str, rule: str) -> str:
@@ -177,7 +183,7 @@ def test_a_fix_asks_what_a_line_did_not_how_the_note_beside_it_is_worded(rule: s
         for one in found
     ]
 
-    again = attach(reworded, code, "train.py", ast.parse(code), ALL)
+    again = attach(reworded, code, "train.py", ast.parse(code), rehearsed)
     assert [one.fix for one in again] == [one.fix for one in found]
 
 

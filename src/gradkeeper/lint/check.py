@@ -219,7 +219,10 @@ def _check_source(
     if checked.findings and fixes:
         from gradkeeper.lint.fixes import attach
 
-        checked.findings = attach(checked.findings, source, path, tree, rules)
+        def again(new: ast.Module) -> list[Finding]:
+            return rehearse_tree(new, path, rules, project=project).findings
+
+        checked.findings = attach(checked.findings, source, path, tree, again)
     return checked
 
 

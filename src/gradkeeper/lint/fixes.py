@@ -19,6 +19,8 @@ NO_NEWLINE = "\n\\ No newline at end of file\n"
 MOST_ROUNDS = 8
 UNCOVERED = {"GK101": {"GK104"}}
 """What a fix may bring to light: a step that spends old gradients again hides whose else it has."""
+Rehearse = Callable[[ast.Module], list[Finding]]
+"""What would be said of the same file with another text, in the program that it belongs to."""
 Check = Callable[[bytes], list[Finding]]
 
 
@@ -100,24 +102,23 @@ class Source:
 
 
 def attach(
-    findings: list[Finding], text: str, path: str, tree: ast.Module, rules: Iterable[Rule]
+    findings: list[Finding], text: str, path: str, tree: ast.Module, rehearse: Rehearse
 ) -> list[Finding]:
     """The findings, with fixes where one was found that holds."""
     if not any(finding.rule in MAKERS for finding in findings):
         return findings
     source = Source(text, path, tree, lines_of(text))
-    rules = tuple(rules)
-    return [replace(one, fix=_tried(one, findings, source, rules)) for one in findings]
+    return [replace(one, fix=_tried(one, findings, source, rehearse)) for one in findings]
 
 
 def _tried(
-    finding: Finding, findings: list[Finding], source: Source, rules: tuple[Rule, ...]
+    finding: Finding, findings: list[Finding], source: Source, rehearse: Rehearse
 ) -> Fix | None:
     maker = MAKERS.get(finding.rule)
     if maker is None or finding.site.file != source.path:
         return None
     edits = maker(source, finding)
-    if not edits or not _holds(finding, findings, source, edits, rules):
+    if not edits or not _holds(finding, findings, source, edits, rehearse):
         return None
     return Fix(safe=finding.certain, edits=tuple(edits))
 
@@ -127,16 +128,14 @@ def _holds(
     findings: list[Finding],
     source: Source,
     edits: list[Edit],
-    rules: tuple[Rule, ...],
+    rehearse: Rehearse,
 ) -> bool:
-    from gradkeeper.lint.check import rehearse_tree
-
     new = replaced(source.text, edits)
     try:
         tree = ast.parse(new)
     except (SyntaxError, ValueError):
         return False
-    after = rehearse_tree(tree, source.path, rules).findings
+    after = rehearse(tree)
     old = sum(1 for one in findings if one.rule == finding.rule)
     left = sum(1 for one in after if one.rule == finding.rule)
     known = {one.rule for one in findings} | UNCOVERED.get(finding.rule, set())
