@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from gradkeeper.watcher.loss import facts_of
+from gradkeeper.watcher.loss_graph import facts_of
 
 Made = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 

@@ -12,7 +12,7 @@ from torch import nn
 import gradkeeper
 from gradkeeper.model import Finding, Findings, audit
 from gradkeeper.rules import ALL
-from gradkeeper.watcher import Watch, journal
+from gradkeeper.watcher import Watch, pattern
 
 ACTIONS = ("zero", "backward", "half", "step", "other step", "clip", "tick", "both")
 FOREVER = 10**9
@@ -21,7 +21,7 @@ FOREVER = 10**9
 @contextmanager
 def without_folding() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(journal, "ROUNDS", FOREVER)
+        patch.setattr(pattern, "ROUNDS", FOREVER)
         yield
 
 

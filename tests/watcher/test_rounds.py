@@ -2,7 +2,7 @@
 
 from types import CodeType
 
-from gradkeeper.watcher.rounds import find_loops
+from gradkeeper.watcher.loops import find_loops
 
 LOOPS = """\
 for epoch in range(3):

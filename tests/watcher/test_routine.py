@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from gradkeeper.model import Finding
 from gradkeeper.model.tape import encode
 from gradkeeper.watcher import Watch
-from gradkeeper.watcher.routine import Routine
+from gradkeeper.watcher.fast_path import Routine
 
 STEPS = 32
 STEADY = 16

@@ -11,7 +11,7 @@ import torch.distributed
 from gradkeeper.model import Site, Tape
 from gradkeeper.model import events as ev
 from gradkeeper.model.tape import read_file
-from gradkeeper.watcher import sending
+from gradkeeper.watcher import ranks as sending
 
 HERE = Site("train.py", 7, 5, "main")
 

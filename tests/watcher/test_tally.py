@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
-from gradkeeper.watcher.tally import Tally, digests, read_runs
+from gradkeeper.watcher.ranks import Tally, digests, read_runs
 
 BACKWARD, STEP = Site("train.py", 3), Site("train.py", 4)
 

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset, dataloader
 
 from gradkeeper import FindingError, Watch, ignore, watch
 from gradkeeper.report import json_format
-from gradkeeper.watcher.rounds import find_loops
+from gradkeeper.watcher.loops import find_loops
 from tests.watcher.loops import run
 
 

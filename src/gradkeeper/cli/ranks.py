@@ -22,7 +22,7 @@ def _alone() -> bool:
 
 def before_the_script() -> None:
     if number() and not _alone():
-        from gradkeeper.watcher.leaving import tell_when_left
+        from gradkeeper.watcher.ranks import tell_when_left
 
         tell_when_left()
 
@@ -30,7 +30,7 @@ def before_the_script() -> None:
 def before_an_error() -> None:
     """Before rank 0 exits with one, which ends the others wherever they are."""
     if not _alone():
-        from gradkeeper.watcher.leaving import wait_until_left
+        from gradkeeper.watcher.ranks import wait_until_left
 
         wait_until_left()
 
@@ -51,7 +51,7 @@ def findings_of_all(
     """On the rank that writes; None on the others, which send theirs."""
     if _alone():
         return watch.findings
-    from gradkeeper.watcher.gather import HURRY, PATIENCE, gather
+    from gradkeeper.watcher.ranks import HURRY, PATIENCE, gather
 
     runs = watch.runs if ended_well else None
     patience = HURRY if hurried else PATIENCE
@@ -64,7 +64,7 @@ def findings_of_all(
 
 def send(tape: Path) -> None:
     """This rank's tape, for the statement; before its findings."""
-    from gradkeeper.watcher.sending import send
+    from gradkeeper.watcher.ranks import send
 
     if not send(tape):
         print(f"gradkeeper: the statement leaves out rank {number()}: too long", file=sys.stderr)
@@ -74,6 +74,6 @@ def received(folder: Path) -> list[Path]:
     """The tapes of the other ranks, put into a folder."""
     if _alone():
         return []
-    from gradkeeper.watcher.sending import received
+    from gradkeeper.watcher.ranks import received
 
     return received(folder)

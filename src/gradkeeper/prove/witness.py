@@ -26,7 +26,7 @@ from torch.utils.data import dataloader
 from gradkeeper.prove import digest
 from gradkeeper.prove.killing import kill_all
 from gradkeeper.prove.outputs import Outputs
-from gradkeeper.watcher.naming import ModuleMap
+from gradkeeper.watcher.names import ModuleMap
 from gradkeeper.watcher.patches import replace
 
 FINAL = "final"

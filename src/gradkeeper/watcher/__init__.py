@@ -7,7 +7,7 @@ cohorts    parameters that move together     owners   optimizers and what nobody
 rounds     loops without a loader            feed     loops with one
 """
 
-from gradkeeper.watcher.finding_error import FindingError
 from gradkeeper.watcher.session import Watch, ignore
+from gradkeeper.watcher.taps.call import FindingError
 
 __all__ = ["FindingError", "Watch", "ignore"]

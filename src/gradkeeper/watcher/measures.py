@@ -14,7 +14,7 @@ import torch
 
 from gradkeeper.model import Event, Site
 from gradkeeper.model.events import Measure
-from gradkeeper.watcher.cohorts import Cohort
+from gradkeeper.watcher.gradients import Cohort
 
 MOST_WAITING = 1024
 Loss = tuple[int, torch.Tensor, float]

@@ -1,53 +1,279 @@
-"""Whether a backward exchanged gradients between ranks.
+"""Several ranks under a launcher: what each did and found, brought to rank 0 through the launcher's
+store when they have ended, and compared there.
 
-DistributedDataParallel decides at its forward, by a flag that `no_sync()` clears; FSDP2 by flags
-of its parameter groups (shards.py).
+Only at the end: a collective of ours in the middle of a job could hang it. Ranks exchange gradients
+together or hang, so the n-th exchange of one is the n-th of all: that is the clock by which they
+are compared afterwards. Rank 0 leaves last if it has findings to exit with: torchrun ends the
+others as soon as one process exits with an error, in the middle of whatever they still write.
 """
 
-from typing import Any
+import atexit
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import timedelta
+from io import StringIO
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
 
-import torch
+from gradkeeper.model import Auditor, Because, Event, Finding, Severity, Site
+from gradkeeper.model import events as ev
+from gradkeeper.model.events import Measure
+from gradkeeper.model.tape import Tape, read_file
+from gradkeeper.rules import ALL
 
-from gradkeeper.watcher.cohorts import Cohort
-from gradkeeper.watcher.marks import Mark
-from gradkeeper.watcher.shards import Shard, Shards
-
-REBUILT_WITHIN = 4
-"""Forwards; torch 2.13 rebuilds at the second one."""
+MOST_RUNS = 20_000
+"""Of turns that do not repeat themselves; what comes later is not compared."""
 
 
-class Ranks:
-    def __init__(self) -> None:
-        self._wrapped: dict[int, bool] = {}
-        self.several = False
-        """Somebody exchanges gradients: an attribute, for it is asked for all the time."""
-        self._forwards = 0
-        self._shards = Shards()
+class Turn(NamedTuple):
+    """From one exchange of gradients to the next, with the backwards that waited for the first."""
 
-    def shard(self, mark: Mark) -> Shard | None:
-        found = self._shards.of(mark)
-        if found is not None:
-            self.several = True
-        return found
+    backwards: int
+    steps: tuple[tuple[str, bool], ...]
+    """The optimizers that were asked to step, and whether they did."""
+    site: Site
+    """The last step's, or else the backward's."""
 
-    def forward(self, wrapper: Any) -> bool:
-        """A DistributedDataParallel module runs forward. True if it may still rebuild its buckets,
-        and with them the gradients that are views of them."""
-        self.several = True
-        synced = bool(wrapper.require_backward_grad_sync)
-        for parameter in wrapper.module.parameters():
-            self._wrapped[id(parameter)] = synced
-        self._forwards += 1
-        return self._forwards <= REBUILT_WITHIN
+    def did(self) -> tuple[object, ...]:
+        """What must be equal on all ranks."""
+        return self.backwards, self.steps
 
-    def synced(self, cohorts: list[Cohort]) -> bool | None:
-        """None where there is one rank only, or nobody exchanges."""
-        for cohort in cohorts:
-            for mark in cohort.marks[:1]:
-                parameter: torch.Tensor | None = mark.parameter()
-                if parameter is not None and id(parameter) in self._wrapped:
-                    return self._wrapped[id(parameter)]
-                shard = self._shards.of(mark)
-                if shard is not None:
-                    return shard.is_synced()
+    def __str__(self) -> str:
+        calls = f"{self.backwards} backward call{'s' if self.backwards > 1 else ''}"
+        if not self.steps:
+            return f"took no step after {calls}"
+        if not any(taken for _, taken in self.steps):
+            return f"skipped its step after {calls}"
+        return f"stepped after {calls}"
+
+
+Run = tuple[tuple[Turn, ...], int]
+"""Turns that came one after the other, and how often."""
+
+
+class Tally:
+    def __init__(self, runs: Iterable[Run] = ()) -> None:
+        self.runs: list[Run] = list(runs)
+        self._open: Turn | None = None
+        self._waiting = 0
+        """Backwards that were not exchanged yet."""
+
+    def take(self, event: Event) -> None:
+        match event:
+            case ev.Backward(synced=False):
+                self._waiting += 1
+            case ev.Backward(synced=True):
+                self.close()
+                self._open = Turn(self._waiting + 1, (), event.site)
+                self._waiting = 0
+            case ev.Step() if self._open is not None:
+                steps = (*self._open.steps, (event.optimizer, event.taken))
+                self._open = Turn(self._open.backwards, steps, event.site)
+
+    def repeat(self, exchanges: int, times: int) -> None:
+        """As many of the last turns as `exchanges` came `times` more."""
+        if not exchanges or len(self.runs) >= MOST_RUNS:
+            return
+        # The open one stays: it stands where it stood a round ago.
+        last = tuple(islice(self._backwards(), exchanges))[::-1]
+        self.runs.append((last, times))
+
+    def close(self) -> None:
+        turn, self._open = self._open, None
+        if turn is None or len(self.runs) >= MOST_RUNS:
+            return
+        if self.runs and self.runs[-1][0] == (turn,):
+            self.runs[-1] = ((turn,), self.runs[-1][1] + 1)
+        else:
+            self.runs.append(((turn,), 1))
+
+    def _backwards(self) -> Iterator[Turn]:
+        for turns, times in reversed(self.runs):
+            for _ in range(times):
+                yield from reversed(turns)
+
+    def __iter__(self) -> Iterator[Turn]:
+        for turns, times in self.runs:
+            for _ in range(times):
+                yield from turns
+
+
+def read_runs(record: list[Any]) -> Tally:
+    """A tally whose runs went through JSON."""
+    runs = [(tuple(_turn(one) for one in turns), times) for turns, times in record]
+    return Tally(runs)
+
+
+def _turn(record: list[Any]) -> Turn:
+    backwards, steps, site = record
+    return Turn(backwards, tuple((name, taken) for name, taken in steps), Site(*site))
+
+
+def digests(tallies: list[Tally]) -> Iterator[ev.Digest]:
+    """Where ranks did not do the same, as far as all of them went."""
+    for exchange, turns in enumerate(zip(*tallies, strict=False), 1):
+        if len({turn.did() for turn in turns}) > 1:
+            yield _digest(turns, exchange)
+
+
+def _digest(turns: tuple[Turn, ...], exchange: int) -> ev.Digest:
+    """At the line where a rank steps, which is where the others should have."""
+    did = tuple(str(turn) for turn in turns)
+    usual = max(did, key=did.count)
+    odd = next((rank for rank, what in enumerate(did) if what != usual), 0)
+    stepping = [turn.site for turn in (turns[odd], *turns) if turn.steps]
+    site = stepping[0] if stepping else turns[odd].site
+    return ev.Digest(site=site, rank=odd, ranks=did, exchange=exchange)
+
+
+PATIENCE = timedelta(seconds=30)
+"""How long rank 0 waits for a rank, which may have crashed."""
+HURRY = timedelta(seconds=3)
+"""The same after a signal, whose sender waits for nobody."""
+MOST_TOLD = 1_000
+"""Windows in which ranks part; they are one finding for each line."""
+
+
+def gather(
+    findings: list[Finding],
+    runs: list[Run] | None,
+    record: Callable[[Event], object],
+    patience: timedelta = PATIENCE,
+) -> list[Finding] | None:
+    """What all ranks found, and where they parted, on rank 0; None on the others.
+
+    `runs` is what this rank did, None if it did not end well; `record` takes events to the tape.
+    """
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    store = store_of_launcher(patience)
+    if store is None:
+        return findings if rank == 0 else None
+    if rank:
+        mine = {"findings": [asdict(one) for one in findings], "runs": runs}
+        store.set(f"gradkeeper/{rank}", json.dumps(mine))
         return None
+    everybody, all_runs = list(findings), [runs]
+    for other in range(1, size):
+        told = _hear(store, other, patience)
+        everybody += [_finding(one) for one in told.get("findings", ())]
+        all_runs.append(told.get("runs"))
+    return everybody + _compared(all_runs, record)
+
+
+def _compared(runs: list[list[Any] | None], record: Callable[[Event], object]) -> list[Finding]:
+    """Nothing where a rank did not end well: how far it came tells nothing of its decisions."""
+    tallies: list[Tally] = [read_runs(one) for one in runs if one is not None]
+    if len(tallies) < len(runs):
+        return []
+    auditor, found = Auditor(ALL), []
+    for event in islice(digests(tallies), MOST_TOLD):
+        record(event)
+        found += auditor.post(event)
+    return found
+
+
+def _hear(store: Any, rank: int, patience: timedelta) -> dict[str, Any]:
+    try:
+        store.wait([f"gradkeeper/{rank}"], patience)
+        told: dict[str, Any] = json.loads(store.get(f"gradkeeper/{rank}"))
+    except Exception:  # the store has several kinds of timeout; what is here is reported
+        return {}
+    return told
+
+
+def store_of_launcher(patience: timedelta = PATIENCE) -> Any:
+    """torchrun keeps a store alive beside the ranks; without it there is no common place."""
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return None
+    import torch.distributed
+
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    make: Any = vars(torch.distributed)["TCPStore"]
+    return make(host, port, is_master=False, timeout=patience)
+
+
+def _finding(record: dict[str, Any]) -> Finding:
+    because = tuple(Because(**{**one, "site": Site(*one["site"])}) for one in record["because"])
+    changed = {
+        "site": Site(*record["site"]),
+        "severity": Severity(record["severity"]),
+        "because": because,
+        "fix": None,
+    }
+    return Finding(**{**record, **changed})
+
+
+MOST_BYTES = 4 << 20
+"""Of a tape, compressed; torch's store takes 8 MiB at once. A longer one stays where it is."""
+
+
+def send(tape: Path) -> bool:
+    """False if it is too long. To be called before this rank's findings are sent: who hears those
+    has the tape already."""
+    packed = zlib.compress(_without_layers(tape).encode("utf-8", "surrogateescape"))
+    if len(packed) > MOST_BYTES:
+        return False
+    with suppress(Exception):  # a launcher that has ended; the page is then of rank 0
+        store = store_of_launcher()
+        if store is not None:
+            store.set(_tape_key(int(os.environ["RANK"])), packed)
+    return True
+
+
+def received(folder: Path) -> list[Path]:
+    """The tapes that other ranks have sent, in the order of ranks."""
+    tapes = []
+    with suppress(Exception):  # as above
+        store = store_of_launcher()
+        for rank in range(1, int(os.environ["WORLD_SIZE"])):
+            if store is not None and store.check([_tape_key(rank)]):
+                path = folder / f"rank{rank}.tape"
+                path.write_bytes(zlib.decompress(store.get(_tape_key(rank))))
+                tapes.append(path)
+    return tapes
+
+
+def _tape_key(rank: int) -> str:
+    return f"gradkeeper/tape/{rank}"
+
+
+def _without_layers(path: Path) -> str:
+    """What grows fastest, and is told of rank 0 only."""
+    lines = StringIO()
+    tape = Tape(lines, keep=False)
+    for event in read_file(path):
+        tape.record(replace(event, layers=(), norms=()) if isinstance(event, Measure) else event)
+    return lines.getvalue()
+
+
+UNTIL_LEFT = timedelta(seconds=15)
+"""How long rank 0 waits for those who may have crashed."""
+
+
+def tell_when_left() -> None:
+    """To be called before the script: what it registers for its own end comes first then."""
+    atexit.register(_tell)
+
+
+def wait_until_left() -> None:
+    others = [_left_key(rank) for rank in range(1, int(os.environ["WORLD_SIZE"]))]
+    with suppress(Exception):  # the store has several kinds of timeout
+        store = store_of_launcher()
+        if store is not None:
+            store.wait(others, UNTIL_LEFT)
+
+
+def _tell() -> None:
+    with suppress(Exception):  # the launcher has ended: nobody waits
+        store = store_of_launcher()
+        if store is not None:
+            store.set(_left_key(int(os.environ["RANK"])), "")
+
+
+def _left_key(rank: int) -> str:
+    return f"gradkeeper/left/{rank}"

@@ -11,16 +11,15 @@ import torch
 
 from gradkeeper.model import Auditor, Finding, Findings, Severity, Tape
 from gradkeeper.rules import ALL
-from gradkeeper.watcher.claims import Claims
-from gradkeeper.watcher.finding_error import FindingError
-from gradkeeper.watcher.journal import Journal
-from gradkeeper.watcher.keeper import Keeper
 from gradkeeper.watcher.patches import Undoing
+from gradkeeper.watcher.pattern import Journal
+from gradkeeper.watcher.ranks import Run
+from gradkeeper.watcher.recorder import Keeper
 from gradkeeper.watcher.sites import Sites
-from gradkeeper.watcher.tally import Run
 from gradkeeper.watcher.taps import tap
-from gradkeeper.watcher.taps.call import Calls
+from gradkeeper.watcher.taps.call import Calls, FindingError
 from gradkeeper.watcher.taps.reads import Reads
+from gradkeeper.watcher.thread_ownership import Claims
 
 OnFinding = Literal["warn", "raise", "record"]
 CHOICES: tuple[OnFinding, ...] = ("warn", "raise", "record")

@@ -13,7 +13,7 @@ from types import CodeType, FrameType
 import torch
 
 from gradkeeper.model import Site
-from gradkeeper.watcher.cells import cell_of
+from gradkeeper.model.site import CELL
 
 # Code that is made anew by exec in a loop must not fill memory.
 MOST_SITES = 8192
@@ -118,3 +118,17 @@ class Sites:
             return line[site.column - 1 :].strip()
         # Columns of code are bytes.
         return line.encode()[site.column - 1 : end_column].decode(errors="replace")
+
+
+def cell_of(name: str) -> str | None:
+    """What the user calls it, if code of this file name is a cell of the IPython that runs."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    known = shell.compile.format_code_name(name) if shell is not None else None
+    if known is None:
+        return None
+    cell: str = CELL + known[1].removeprefix("In")
+    if name in linecache.cache:
+        # Whoever shows the line asks for it by the name that is shown.
+        linecache.cache[cell] = linecache.cache[name]
+    return cell

@@ -10,7 +10,6 @@ from gradkeeper.watcher.taps import (
     clip,
     data,
     optimizer,
-    ranks,
     scaler,
     scheduler,
     state,
@@ -18,7 +17,7 @@ from gradkeeper.watcher.taps import (
 )
 from gradkeeper.watcher.taps.call import Calls
 
-ALL = (backward, optimizer, scaler, clip, data, scheduler, state, ranks, warnings)
+ALL = (backward, optimizer, scaler, clip, data, scheduler, state, warnings)
 
 
 def tap(calls: Calls) -> list[Undo]:

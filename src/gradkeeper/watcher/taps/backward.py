@@ -1,10 +1,13 @@
-"""`Tensor.backward` and `torch.autograd.backward`."""
+"""`Tensor.backward` and `torch.autograd.backward`; and DistributedDataParallel's forward, where it
+is decided whether the next backward will exchange gradients.
+"""
 
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
 from gradkeeper.watcher.patches import Undo, replace
 from gradkeeper.watcher.taps.call import Calls
@@ -75,4 +78,20 @@ def tap(calls: Calls) -> list[Undo]:
     return [
         replace(torch.Tensor, "backward", method),
         replace(torch.autograd, "backward", function),
+        replace(DistributedDataParallel, "forward", functools.partial(_forward, calls)),
     ]
+
+
+def _forward(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def forward(self: DistributedDataParallel, *inputs: Any, **options: Any) -> Any:
+        keeper = calls.keeper()
+        if keeper is None:
+            return original(self, *inputs, **options)
+        inside = calls.tell(keeper.ddp_begins, self)
+        result = original(self, *inputs, **options)
+        if inside:
+            calls.tell(keeper.ddp_ends, inside)
+        return result
+
+    return forward

@@ -7,8 +7,20 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from gradkeeper.watcher.finding_error import FindingError
-from gradkeeper.watcher.keeper import Keeper
+from gradkeeper.model import Finding
+from gradkeeper.watcher.recorder import Keeper
+
+
+class FindingError(Exception):
+    """What `on_finding="raise"` raises, at the user's line; `finding` says what was found there."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(f"{finding.site} {finding.rule} {finding.name}: {finding.message}")
+        self.finding = finding
+
+
+# The name under which it is imported and caught, for tracebacks.
+FindingError.__module__ = "gradkeeper"
 
 
 class Here(threading.local):

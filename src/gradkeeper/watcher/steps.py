@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import torch
 
 from gradkeeper.model import events as ev
-from gradkeeper.watcher.cohorts import Cohort
-from gradkeeper.watcher.marks import all_finite, grads_of, norms_are_finite
-from gradkeeper.watcher.owners import signature_of
+from gradkeeper.watcher.gradients import Cohort, all_finite, grads_of, norms_are_finite
+from gradkeeper.watcher.optimizers import signature_of
 
 if TYPE_CHECKING:
-    from gradkeeper.watcher.keeper import Keeper
+    from gradkeeper.watcher.recorder import Keeper
 
 OPTIMIZERS = inspect.getfile(torch.optim.Optimizer)
 

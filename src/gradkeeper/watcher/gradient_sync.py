@@ -1,8 +1,10 @@
-"""FSDP2's shards: whose gradients wait unsharded, and whether a backward will exchange them.
+"""Whether a backward exchanged gradients between ranks.
 
-Under `set_requires_gradient_sync(False)` a backward leaves the gradient of the shard as it is: its
-share waits beside the unsharded parameter. There is no public way to see that, nor which tensors
-are the unsharded ones, so private attributes of torch (2.13) are read in this file, and here only.
+DistributedDataParallel decides at its forward, by a flag that `no_sync()` clears; FSDP2 by flags of
+its parameter groups. Under `set_requires_gradient_sync(False)` a backward leaves the gradient of
+FSDP2's shard as it is: its share waits beside the unsharded parameter. There is no public way to
+see that, nor which tensors are the unsharded ones, so private attributes of torch (2.13) are read
+in this file, and here only.
 """
 
 import gc
@@ -14,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
-from gradkeeper.watcher.marks import Mark, gradient_of, is_sharded
+from gradkeeper.watcher.gradients import Cohort, Mark, gradient_of, is_sharded
 
 
 class Shard:
@@ -103,3 +105,44 @@ def _groups(state: Any) -> list[Any]:
     # Before torch 2.12 there was one at most.
     one = state._fsdp_param_group
     return [] if one is None else [one]
+
+
+REBUILT_WITHIN = 4
+"""Forwards; torch 2.13 rebuilds at the second one."""
+
+
+class Ranks:
+    def __init__(self) -> None:
+        self._wrapped: dict[int, bool] = {}
+        self.several = False
+        """Somebody exchanges gradients: an attribute, for it is asked for all the time."""
+        self._forwards = 0
+        self._shards = Shards()
+
+    def shard(self, mark: Mark) -> Shard | None:
+        found = self._shards.of(mark)
+        if found is not None:
+            self.several = True
+        return found
+
+    def forward(self, wrapper: Any) -> bool:
+        """A DistributedDataParallel module runs forward. True if it may still rebuild its buckets,
+        and with them the gradients that are views of them."""
+        self.several = True
+        synced = bool(wrapper.require_backward_grad_sync)
+        for parameter in wrapper.module.parameters():
+            self._wrapped[id(parameter)] = synced
+        self._forwards += 1
+        return self._forwards <= REBUILT_WITHIN
+
+    def synced(self, cohorts: list[Cohort]) -> bool | None:
+        """None where there is one rank only, or nobody exchanges."""
+        for cohort in cohorts:
+            for mark in cohort.marks[:1]:
+                parameter: torch.Tensor | None = mark.parameter()
+                if parameter is not None and id(parameter) in self._wrapped:
+                    return self._wrapped[id(parameter)]
+                shard = self._shards.of(mark)
+                if shard is not None:
+                    return shard.is_synced()
+        return None

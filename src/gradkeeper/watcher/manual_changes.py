@@ -12,11 +12,11 @@ import torch
 
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
-from gradkeeper.watcher.cohorts import Cohort
-from gradkeeper.watcher.marks import (
+from gradkeeper.watcher.gradients import (
     CLEARED,
     SAME,
     WRITTEN,
+    Cohort,
     Mark,
     all_zero,
     gradient_of,
@@ -27,7 +27,7 @@ from gradkeeper.watcher.marks import (
 )
 
 if TYPE_CHECKING:
-    from gradkeeper.watcher.keeper import Keeper
+    from gradkeeper.watcher.recorder import Keeper
 
 MOST_ASSIGNED = 4096
 

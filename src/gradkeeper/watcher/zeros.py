@@ -6,11 +6,10 @@ import torch
 
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
-from gradkeeper.watcher.cohorts import Cohort
-from gradkeeper.watcher.marks import all_finite, grads_of
+from gradkeeper.watcher.gradients import Cohort, all_finite, grads_of
 
 if TYPE_CHECKING:
-    from gradkeeper.watcher.keeper import Keeper
+    from gradkeeper.watcher.recorder import Keeper
 
 
 class Zeroing:

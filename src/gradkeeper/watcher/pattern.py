@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from gradkeeper.model import Auditor, Event, Finding, Site, Tape
 from gradkeeper.model import events as ev
-from gradkeeper.watcher.tally import Tally
+from gradkeeper.watcher.ranks import Tally
 
 Key = tuple[Any, ...]
 """An event's class, its site, then the values of its fields in order."""

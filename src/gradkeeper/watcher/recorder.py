@@ -1,7 +1,7 @@
 """One thread's watcher: turns what torch does into events, in the order of the books.
 
 The taps call it; it holds no rule and patches nothing. Before each event it notices what was done
-by hand since the last one (hands.py), and whether a loop went round.
+by hand since the last one (manual_changes.py), and whether a loop went round.
 """
 
 import inspect
@@ -15,23 +15,22 @@ import torch
 
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
-from gradkeeper.watcher import loss as losses
-from gradkeeper.watcher.claims import Claims
-from gradkeeper.watcher.cohorts import Cohort, Cohorts
-from gradkeeper.watcher.credits import Crediting
-from gradkeeper.watcher.feed import Feed
-from gradkeeper.watcher.hands import Hands
-from gradkeeper.watcher.journal import Journal
+from gradkeeper.watcher import loss_graph as losses
+from gradkeeper.watcher.backwards import Crediting
+from gradkeeper.watcher.fast_path import Arrival, Routine
+from gradkeeper.watcher.gradient_sync import Ranks
+from gradkeeper.watcher.gradients import Cohort, Cohorts
+from gradkeeper.watcher.loops import UNTOLD, Feed, Rounds
+from gradkeeper.watcher.manual_changes import Hands
 from gradkeeper.watcher.measures import Measures
-from gradkeeper.watcher.naming import ModuleMap, Namer
-from gradkeeper.watcher.owners import Owners
-from gradkeeper.watcher.ranks import Ranks
-from gradkeeper.watcher.rounds import UNTOLD, Rounds
-from gradkeeper.watcher.routine import Arrival, Routine
+from gradkeeper.watcher.names import ModuleMap, Namer
+from gradkeeper.watcher.optimizers import Owners
+from gradkeeper.watcher.pattern import Journal
+from gradkeeper.watcher.saved_state import Stored
 from gradkeeper.watcher.sites import Sites
-from gradkeeper.watcher.stepping import Stepping
-from gradkeeper.watcher.stored import Stored
-from gradkeeper.watcher.zeroing import Zeroing
+from gradkeeper.watcher.steps import Stepping
+from gradkeeper.watcher.thread_ownership import Claims
+from gradkeeper.watcher.zeros import Zeroing
 
 MOST_NORMS = 8
 OPTIMIZERS = inspect.getfile(torch.optim.Optimizer)

@@ -8,11 +8,11 @@ import torch
 
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
-from gradkeeper.watcher.cohorts import Cohort
-from gradkeeper.watcher.naming import unwrapped, variable_of
+from gradkeeper.watcher.gradients import Cohort
+from gradkeeper.watcher.names import unwrapped, variable_of
 
 if TYPE_CHECKING:
-    from gradkeeper.watcher.keeper import Keeper
+    from gradkeeper.watcher.recorder import Keeper
 
 Optimizer = torch.optim.Optimizer
 NAMELESS_FOR = 2

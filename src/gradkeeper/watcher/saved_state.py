@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gradkeeper.model import events as ev
-from gradkeeper.watcher.marks import Mark, grads_of
+from gradkeeper.watcher.gradients import Mark, grads_of
 
 if TYPE_CHECKING:
-    from gradkeeper.watcher.keeper import Keeper
+    from gradkeeper.watcher.recorder import Keeper
 
 DEPTH = 5
 MOST_REMEMBERED = 4096

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from gradkeeper.model import Site
-from gradkeeper.watcher.cohorts import Cohort
-from gradkeeper.watcher.loss import LossFacts
-from gradkeeper.watcher.marks import norms_are_finite
-from gradkeeper.watcher.owners import signature_of
-from gradkeeper.watcher.rounds import Place
+from gradkeeper.watcher.gradients import Cohort, norms_are_finite
+from gradkeeper.watcher.loops import Place
+from gradkeeper.watcher.loss_graph import LossFacts
+from gradkeeper.watcher.optimizers import signature_of
 
 if TYPE_CHECKING:
-    from gradkeeper.watcher.keeper import Keeper
+    from gradkeeper.watcher.recorder import Keeper
 
 TAP = 3
 """So many calls above `_is_there` is the tap, or nearer: no frame of the user's lies below."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
-    from gradkeeper.watcher.keeper import Keeper
+    from gradkeeper.watcher.recorder import Keeper
 
 
 class Claims:

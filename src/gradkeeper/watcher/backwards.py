@@ -11,14 +11,13 @@ import torch
 
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
-from gradkeeper.watcher import loss as losses
-from gradkeeper.watcher.cohorts import Cohort
-from gradkeeper.watcher.graph import Reach, reach_of
-from gradkeeper.watcher.marks import Mark
-from gradkeeper.watcher.shards import unsharded_by_fsdp
+from gradkeeper.watcher import loss_graph as losses
+from gradkeeper.watcher.gradient_sync import unsharded_by_fsdp
+from gradkeeper.watcher.gradients import Cohort, Mark
+from gradkeeper.watcher.loss_graph import Reach, reach_of
 
 if TYPE_CHECKING:
-    from gradkeeper.watcher.keeper import Keeper
+    from gradkeeper.watcher.recorder import Keeper
 
 MOST_LOSSES = 64
 ALWAYS_WALKED = 3
