@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from gradkeeper.model import Finding
 from gradkeeper.model.tape import encode
 from gradkeeper.watcher import Watch
-from gradkeeper.watcher.fast_path import Routine
+from gradkeeper.watcher.fast_path import FastPath
 
 STEPS = 32
 STEADY = 16
@@ -139,8 +139,8 @@ def fail(_: torch.Tensor) -> None:
 def the_long_way() -> Iterator[None]:
     """Nothing is remembered, so nothing is expected."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Routine, "learn", lambda *_, **__: None)
-        patch.setattr(Routine, "learn_credit", lambda *_: None)
+        patch.setattr(FastPath, "learn", lambda *_, **__: None)
+        patch.setattr(FastPath, "learn_credit", lambda *_: None)
         yield
 
 
@@ -183,7 +183,7 @@ def calls_of_keepers(steps: dict[int, str]) -> int:
 
     def profile(frame: FrameType, event: str, _: object) -> None:
         nonlocal count
-        count += event == "call" and frame.f_code.co_qualname == "Keeper.arrive"
+        count += event == "call" and frame.f_code.co_qualname == "Recorder.arrive"
 
     with Watch(on_finding="record"):
         sys.setprofile(profile)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
-from gradkeeper.watcher.ranks import Tally, digests, read_runs
+from gradkeeper.watcher.ranks import RankHistory, digests, read_runs
 
 BACKWARD, STEP = Site("train.py", 3), Site("train.py", 4)
 
@@ -23,8 +23,8 @@ def window(backwards: int, *, step: bool | None = True) -> list[ev.Event]:
     return [*credits, ev.Step(site=STEP, optimizer="optimizer", taken=step)]
 
 
-def tally(*windows: list[ev.Event]) -> Tally:
-    tally = Tally()
+def tally(*windows: list[ev.Event]) -> RankHistory:
+    tally = RankHistory()
     for events in windows:
         for event in events:
             tally.take(event)
@@ -32,7 +32,7 @@ def tally(*windows: list[ev.Event]) -> Tally:
     return tally
 
 
-def told(*tallies: Tally) -> list[tuple[str, ...]]:
+def told(*tallies: RankHistory) -> list[tuple[str, ...]]:
     return [event.ranks for event in digests(list(tallies))]
 
 
@@ -84,7 +84,7 @@ def test_repeated_windows_are_the_same_as_written_out(
     place = cut % len(round_)
     lead = [event for size, step in before for event in window(size, step=step)]
     tail = [event for size, step in after for event in window(size, step=step)]
-    short = Tally()
+    short = RankHistory()
     for event in [*lead, *round_, *round_, *round_[:place]]:
         short.take(event)
     short.repeat(len(period), times)

@@ -1,10 +1,28 @@
 """The watcher: sees what torch does to gradients while a job runs, and tells the books.
 
-session    `with Watch(...)`                 keeper   one thread's events
-taps/      where torch is tapped             journal  posts them, and knows a steady state
-credits    what a backward reaches           hands    what was done without torch's functions
-cohorts    parameters that move together     owners   optimizers and what nobody owns
-rounds     loops without a loader            feed     loops with one
+In the order in which to read them:
+
+session           `with Watch(...)`: the taps in place, a recorder for each thread, what they found
+taps/             where torch is tapped, and what undoes it
+patches           replacing a function for a while, and putting it back
+recorder          one thread's watcher: what torch does, as events in the order of the books
+sites             whose line is running
+loops             whether a loop went round: with a loader, or by its bytecode
+gradients         cohorts of parameters that move together, and what was last seen of each gradient
+optimizers        who owns what: optimizers as they are built and used, and what nobody owns
+names             names that the user would recognise, of variables and of parameters
+backwards         what a backward credits
+loss_graph        what the graph of a loss tells: how it was made, what it reaches
+steps             which optimizer's step is under way, and what it spends
+zeros             gradients cleared
+manual_changes    what was done without torch's own functions
+saved_state       state that was saved or loaded
+gradient_sync     whether a backward exchanged gradients between ranks
+measures          losses and norms, for those who ask
+pattern           where events go: posted, or only counted where they repeat themselves
+fast_path         a steady loop: what comes next is known
+thread_ownership  which thread a parameter belongs to
+ranks             several ranks: brought together at the end, and compared
 """
 
 from gradkeeper.watcher.session import Watch, ignore

@@ -17,7 +17,7 @@ from gradkeeper.watcher.gradients import Cohort, Mark
 from gradkeeper.watcher.loss_graph import Reach, reach_of
 
 if TYPE_CHECKING:
-    from gradkeeper.watcher.recorder import Keeper
+    from gradkeeper.watcher.recorder import Recorder
 
 MOST_LOSSES = 64
 ALWAYS_WALKED = 3
@@ -31,7 +31,7 @@ Leaves = dict[int, tuple[weakref.ref[torch.Tensor], int]]
 """Leaves that are neither owned nor parameters, and how many walks in a row found them."""
 
 
-class Line:
+class BackwardLine:
     """What is known of the backwards of one line."""
 
     __slots__ = ("autocast", "count", "coupled", "due_at", "leaf", "leaves")
@@ -52,10 +52,10 @@ class Line:
         return True
 
 
-class Crediting:
-    def __init__(self, keeper: "Keeper") -> None:
-        self._keeper = keeper
-        self._lines: dict[Site, Line] = {}
+class Backwards:
+    def __init__(self, recorder: "Recorder") -> None:
+        self._recorder = recorder
+        self._lines: dict[Site, BackwardLine] = {}
         self.depth = 0
         self.silent = False
         """The next call of torch.autograd.backward comes from a `Tensor.backward` already told."""
@@ -72,13 +72,13 @@ class Crediting:
         if self.depth > 1:
             self._walk(tensors)
             return
-        owners = self._keeper.owners
-        if owners.newcomers or owners.gone:
-            owners.settle()
-        self._keeper.feed.unused.clear()
+        optimizers = self._recorder.optimizers
+        if optimizers.newcomers or optimizers.gone:
+            optimizers.settle()
+        self._recorder.loaders.unused.clear()
         self._facts = losses.facts_of(tensors[0], gradient) if len(tensors) == 1 else losses.UNKNOWN
         self._items = self._loss = None
-        site = self._keeper.routine.backward(self._facts)
+        site = self._recorder.fast_path.backward(self._facts)
         self._as_ever = site is not None
         if site is None:
             self._begins(tensors)
@@ -91,50 +91,50 @@ class Crediting:
             self._walk(tensors)
 
     def _begins(self, tensors: list[torch.Tensor]) -> None:
-        keeper, start = self._keeper, self._keeper.routine.start()
-        keeper.owners.sweep()
-        site = self._site = keeper.arrive()
-        if not keeper.journal.steady:
+        recorder, start = self._recorder, self._recorder.fast_path.start()
+        recorder.optimizers.sweep()
+        site = self._site = recorder.arrive()
+        if not recorder.log.steady:
             # Only close looks ask for it; in a steady loop the gradients themselves will do.
             self._loss = tensors[0].detach() if _is_one_number(tensors) else None
             self._items = losses.items_of(self._facts.counted)
-        if keeper.measures is not None:
-            keeper.measures.begins(tensors)
+        if recorder.measures is not None:
+            recorder.measures.begins(tensors)
         line = self._lines.get(site)
         if line is None:
-            line = self._lines[site] = Line()
+            line = self._lines[site] = BackwardLine()
         line.count += 1
-        if line.due() or (line.leaf and not keeper.journal.steady):
+        if line.due() or (line.leaf and not recorder.log.steady):
             self._walk(tensors)
-        everyone = keeper.cohorts.everyone()
-        keeper.hands.notice(everyone, site, using=True)
-        keeper.routine.learn(start, self._facts.comparable(), everyone)
+        everyone = recorder.cohorts.everyone()
+        recorder.manual.notice(everyone, site, using=True)
+        recorder.fast_path.learn(start, self._facts.comparable(), everyone)
 
     def ends(self) -> None:
         self.depth -= 1
         if self.depth or self._site is None:
             return
-        if self._as_ever and self._keeper.routine.credit(self._site):
+        if self._as_ever and self._recorder.fast_path.credit(self._site):
             return
-        start = self._keeper.routine.start()
-        credited = self._credit(self._keeper.cohorts.everyone(), self._site)
-        self._keeper.routine.learn_credit(start, self._site, credited)
+        start = self._recorder.fast_path.start()
+        credited = self._credit(self._recorder.cohorts.everyone(), self._site)
+        self._recorder.fast_path.learn_credit(start, self._site, credited)
 
     def fails(self) -> None:
         """An exception came out of it: what is there is half written."""
         self.ends()
         if self.depth == 0:
-            self._keeper.fault(torn=True)
+            self._recorder.fault(torn=True)
 
     def inside_backward(self, owner: str) -> None:
         """A step inside a running backward (a hook) spends what came so far."""
         if self.depth and self._site is not None:
-            self._credit(self._keeper.owners.cohorts(owner), self._site)
+            self._credit(self._recorder.optimizers.cohorts(owner), self._site)
 
     # Who was credited
 
     def _credit(self, cohorts: list[Cohort], site: Site) -> list[Cohort]:
-        closely = not self._keeper.journal.steady
+        closely = not self._recorder.log.steady
         credited: list[Cohort] = []
         for cohort in cohorts:
             looked = cohort.look(closely=closely)
@@ -152,7 +152,7 @@ class Crediting:
 
     def _note_shards(self, cohort: Cohort) -> None:
         for mark in cohort.marks:
-            shard = self._keeper.ranks.shard(mark)
+            shard = self._recorder.sync.shard(mark)
             if shard is None:
                 return
             shard.note()
@@ -160,21 +160,21 @@ class Crediting:
     def _part(self, cohort: Cohort, site: Site) -> Cohort:
         """Some members of it were credited: they go their own way from now on."""
         changed = [mark for mark in cohort.marks if not mark.known or self._is_credited(mark)]
-        return self._keeper.split(cohort, changed, site)
+        return self._recorder.split(cohort, changed, site)
 
     def _is_credited(self, mark: Mark) -> bool:
         """Where FSDP2 holds a gradient back until ranks exchange it, that one counts as well."""
         if mark.is_credited():
             return True
-        shard = self._keeper.ranks.shard(mark)
+        shard = self._recorder.sync.shard(mark)
         return shard is not None and shard.is_credited()
 
     def _post(self, credited: list[Cohort], site: Site) -> None:
-        keeper, facts, line = self._keeper, self._facts, self._lines[site]
+        recorder, facts, line = self._recorder, self._facts, self._lines[site]
         for cohort in credited:
             if not cohort.trainable and cohort.owners:
                 cohort.trainable = True
-                keeper.describe(cohort, site)
+                recorder.describe(cohort, site)
         late = {}
         if self._items is not None:
             late = {"items": self._items[0], "ignored": self._items[1]}
@@ -182,16 +182,16 @@ class Crediting:
         key = (
             ev.Backward, site, names, facts.multiplier, facts.reduction, None, None,
             line.leaf, facts.scaler, line.autocast, line.coupled,
-            keeper.synced(credited), keeper.stepping.within,
+            recorder.synced(credited), recorder.steps.within,
         )  # fmt: skip
-        keeper.journal.enter(key, late)
-        if keeper.measures is not None:
-            keeper.measures.credited(credited)
+        recorder.log.enter(key, late)
+        if recorder.measures is not None:
+            recorder.measures.credited(credited)
         for cohort in credited:
             cohort.fresh += 1
             if self._loss is not None and len(cohort.losses) < MOST_LOSSES:
                 cohort.losses.append(self._loss)
-            unsure = not keeper.journal.steady and (cohort.suspect or not cohort.owners)
+            unsure = not recorder.log.steady and (cohort.suspect or not cohort.owners)
             if unsure or cohort.hidden:
                 cohort.memory = _remember(cohort)
 
@@ -202,33 +202,33 @@ class Crediting:
         site = self._site
         if site is None:
             return
-        line = self._lines.setdefault(site, Line())
+        line = self._lines.setdefault(site, BackwardLine())
         line.coupled = line.coupled or reach.coupled
         line.autocast = reach.autocast or line.autocast
         self._open_unknown(reach, line, site)
 
-    def _open_unknown(self, reach: Reach, line: Line, site: Site) -> None:
-        keeper = self._keeper
-        keeper.owners.adopt_for(reach.leaves)
-        unknown = [one for one in reach.leaves if keeper.cohorts.of(one) is None]
+    def _open_unknown(self, reach: Reach, line: BackwardLine, site: Site) -> None:
+        recorder = self._recorder
+        recorder.optimizers.adopt_for(reach.leaves)
+        unknown = [one for one in reach.leaves if recorder.cohorts.of(one) is None]
         if unknown:
             hidden = unsharded_by_fsdp()
             unknown = [one for one in unknown if id(one) not in hidden]
-        unknown = [one for one in unknown if not keeper.owners.is_elsewhere(one)]
+        unknown = [one for one in unknown if not recorder.optimizers.is_elsewhere(one)]
         parameters: list[torch.Tensor] = [
             one for one in unknown if isinstance(one, torch.nn.Parameter)
         ]
         others = [one for one in unknown if not isinstance(one, torch.nn.Parameter)]
         line.leaf = bool(others)
         # An input is another tensor each time; one that comes back is trained by hand.
-        often = OFTEN if keeper.owners.all_names() else 2
+        often = OFTEN if recorder.optimizers.all_names() else 2
         line.leaves = {id(one): _seen_again(line.leaves, one) for one in others}
         kept = [one for one in others if line.leaves[id(one)][1] >= often]
         if parameters:
-            keeper.owners.open_orphans(parameters, site)
+            recorder.optimizers.open_orphans(parameters, site)
         for one in kept:
-            cohort = keeper.cohorts.open(f"tensor{tuple(one.shape)}", [one], trainable=False)
-            keeper.describe(cohort, site)
+            cohort = recorder.cohorts.open(f"tensor{tuple(one.shape)}", [one], trainable=False)
+            recorder.describe(cohort, site)
 
 
 def _seen_again(leaves: Leaves, leaf: torch.Tensor) -> tuple[weakref.ref[torch.Tensor], int]:

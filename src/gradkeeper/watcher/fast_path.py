@@ -1,8 +1,8 @@
 """The routine of a steady loop: what comes next is known, so a look at each account is enough.
 
-For each place of the journal's pattern it remembers the line that came there, and which accounts
-it touched. Where all is as remembered, it does to the accounts what the keeper would do, and tells
-the keeper so; where anything is not, it has changed nothing, and the keeper takes the long way.
+For each place of the log's pattern it remembers the line that came there, and which accounts it
+touched. Where all is as remembered, it does to the accounts what the recorder would do, and tells
+the recorder so; where anything is not, it has changed nothing, and the recorder takes the long way.
 """
 
 import sys
@@ -15,12 +15,12 @@ import torch
 
 from gradkeeper.model import Site
 from gradkeeper.watcher.gradients import Cohort, norms_are_finite
-from gradkeeper.watcher.loops import Place
+from gradkeeper.watcher.loops import CodePlace
 from gradkeeper.watcher.loss_graph import LossFacts
 from gradkeeper.watcher.optimizers import signature_of
 
 if TYPE_CHECKING:
-    from gradkeeper.watcher.recorder import Keeper
+    from gradkeeper.watcher.recorder import Recorder
 
 TAP = 3
 """So many calls above `_is_there` is the tap, or nearer: no frame of the user's lies below."""
@@ -30,9 +30,9 @@ class Arrival(NamedTuple):
     """How the user's line was reached, where that took no look at the loops around it."""
 
     site: Site
-    place: Place
+    place: CodePlace
     token: object
-    before: Place | None
+    before: CodePlace | None
     """The place in the same frame that came before; None where a loader tells the rounds."""
 
 
@@ -70,17 +70,17 @@ class Credit(NamedTuple):
 Start = tuple[int, int]
 
 
-class Routine:
-    def __init__(self, keeper: "Keeper") -> None:
-        self._keeper = keeper
-        # Each asked for at each tap; they stay the keeper's own for good.
-        self._journal, self._cohorts = keeper.journal, keeper.cohorts
-        self._feed, self._rounds = keeper.feed, keeper.rounds
-        self._steps, self._running = keeper.stepping, keeper.stepping.running
-        self._waiting = keeper.hands.waiting
-        self._users = keeper.sites.known
+class FastPath:
+    def __init__(self, recorder: "Recorder") -> None:
+        self._recorder = recorder
+        # Each asked for at each tap; they stay the recorder's own for good.
+        self._log, self._cohorts = recorder.log, recorder.cohorts
+        self._feed, self._rounds = recorder.loaders, recorder.rounds
+        self._steps, self._running = recorder.steps, recorder.steps.running
+        self._waiting = recorder.manual.waiting
+        self._users = recorder.sites.known
         self._pattern: object = None
-        """The journal's, of which all below is known."""
+        """The log's, of which all below is known."""
         self._moments: dict[int, Moment] = {}
         self._credits: dict[int, Credit] = {}
         """Of backwards' ends: they may come at the same place as their beginnings."""
@@ -89,14 +89,14 @@ class Routine:
     # Remembering
 
     def start(self) -> Start | None:
-        """Where the journal is, for `learn`; None where there is nothing to learn.
+        """Where the log is, for `learn`; None where there is nothing to learn.
 
         Measuring is no routine: each backward and step is read.
         """
-        if self._keeper.measures is not None:
+        if self._recorder.measures is not None:
             return None
-        journal = self._keeper.journal
-        return (journal.place, journal.times) if journal.steady else None
+        log = self._recorder.log
+        return (log.place, log.times) if log.steady else None
 
     def learn(
         self,
@@ -108,9 +108,9 @@ class Routine:
         *,
         look: bool = True,
     ) -> None:
-        """The keeper has taken the long way from `start`, and the pattern held."""
-        journal, arrival = self._keeper.journal, self._keeper.arrival
-        if start is None or arrival is None or not journal.steady:
+        """The recorder has taken the long way from `start`, and the pattern held."""
+        log, arrival = self._recorder.log, self._recorder.arrival
+        if start is None or arrival is None or not log.steady:
             return
         self._begin()
         self._moments[start[0]] = Moment(
@@ -118,29 +118,29 @@ class Routine:
             _nothing if subject is None else weakref.ref(subject),
             owner,
             arrival,
-            self._keeper.cohorts.version,
+            self._recorder.cohorts.version,
             mine,
             mine if look else [],
-            journal.place,
-            journal.times - start[1],
+            log.place,
+            log.times - start[1],
         )
 
     def learn_credit(self, start: Start | None, site: Site, credited: list[Cohort]) -> None:
-        keeper = self._keeper
-        journal = keeper.journal
-        if start is None or not journal.steady or self._running or keeper.ranks.several:
+        recorder = self._recorder
+        log = recorder.log
+        if start is None or not log.steady or self._running or recorder.sync.several:
             return
         if any(cohort.hidden for cohort in credited):
             return  # what is remembered of them at each backward is no routine
         self._begin()
-        each = [(cohort, cohort in credited) for cohort in keeper.cohorts.everyone()]
-        wraps = journal.times - start[1]
-        self._credits[start[0]] = Credit(site, keeper.cohorts.version, each, journal.place, wraps)
+        each = [(cohort, cohort in credited) for cohort in recorder.cohorts.everyone()]
+        wraps = log.times - start[1]
+        self._credits[start[0]] = Credit(site, recorder.cohorts.version, each, log.place, wraps)
 
     def _begin(self) -> None:
         """Forgets what was known of another pattern."""
-        if self._pattern is not self._keeper.journal.pattern:
-            self._pattern = self._keeper.journal.pattern
+        if self._pattern is not self._recorder.log.pattern:
+            self._pattern = self._recorder.log.pattern
             self._moments.clear()
             self._credits.clear()
 
@@ -148,10 +148,10 @@ class Routine:
 
     def _take(self, what: object, subject: object) -> Moment | None:
         """Goes on in the pattern, if all is as it was when this place was reached before."""
-        journal = self._journal
-        if journal.pattern is not self._pattern or self._running or self._waiting:
+        log = self._log
+        if log.pattern is not self._pattern or self._running or self._waiting:
             return None
-        moment = self._moments.get(journal.place)
+        moment = self._moments.get(log.place)
         if moment is None or moment.subject() is not subject or moment.what != what:
             return None
         if moment.version != self._cohorts.version or not self._is_there(moment.arrival):
@@ -164,8 +164,8 @@ class Routine:
             for mark in cohort.few:
                 if not mark.is_as_seen(cohort.fresh > 0):
                     return None
-        journal.place = moment.after
-        journal.times += moment.wraps
+        log.place = moment.after
+        log.times += moment.wraps
         if moment.arrival.before is not None:
             self._rounds.places[-1] = moment.arrival.place
         return moment
@@ -199,7 +199,7 @@ class Routine:
         moment = self._take(None, optimizer)
         if moment is None:
             return False
-        self._keeper.last = moment.arrival.site
+        self._recorder.last = moment.arrival.site
         for cohort in moment.mine:
             cohort.clear()
             for mark in cohort.few or cohort.marks:
@@ -211,23 +211,23 @@ class Routine:
         moment = self._take(facts.comparable(), None)
         if moment is None:
             return None
-        site = self._keeper.last = moment.arrival.site
+        site = self._recorder.last = moment.arrival.site
         return site
 
     def credit(self, site: Site) -> bool:
         """A backward that began as expected has ended: it credited what it always does."""
-        journal = self._journal
-        if journal.pattern is not self._pattern or self._running or self._keeper.ranks.several:
+        log = self._log
+        if log.pattern is not self._pattern or self._running or self._recorder.sync.several:
             return False
-        known = self._credits.get(journal.place)
+        known = self._credits.get(log.place)
         if known is None or known.site is not site or known.version != self._cohorts.version:
             return False
         for cohort, expected in known.each:
             for mark in cohort.few or cohort.marks:
                 if mark.is_credited() is not expected:
                     return False
-        journal.place = known.after
-        journal.times += known.wraps
+        log.place = known.after
+        log.times += known.wraps
         for cohort, expected in known.each:
             if expected:
                 cohort.fresh += 1
@@ -236,14 +236,18 @@ class Routine:
         return True
 
     def step(self, optimizer: torch.optim.Optimizer) -> bool:
-        keeper = self._keeper
+        recorder = self._recorder
         # A fused optimizer that a scaler calls decides by found_inf itself.
-        if self._steps.check_finite or keeper.crediting.depth or "found_inf" in optimizer.__dict__:
+        if (
+            self._steps.check_finite
+            or recorder.backwards.depth
+            or "found_inf" in optimizer.__dict__
+        ):
             return False
         moment = self._take((self._steps.scaling, signature_of(optimizer)), optimizer)
         if moment is None:
             return False
-        keeper.last = moment.arrival.site
+        recorder.last = moment.arrival.site
         self._steps.taken = True
         for cohort in moment.mine:
             cohort.spend(moment.owner)
@@ -256,7 +260,7 @@ class Routine:
         moment, self._stepping = self._stepping, None
         if moment is None or moment.subject() is not optimizer:
             return False
-        if self._journal.pattern is not self._pattern or len(self._running) != 1:
+        if self._log.pattern is not self._pattern or len(self._running) != 1:
             return False
         if moment.version != self._cohorts.version:
             return False

@@ -19,7 +19,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from gradkeeper.watcher.gradients import Cohort, Mark, gradient_of, is_sharded
 
 
-class Shard:
+class FsdpShard:
     """What one rank holds of a parameter, and what waits to be exchanged for it."""
 
     def __init__(self, held: Any, group: Any) -> None:
@@ -58,23 +58,23 @@ class Shard:
         return gradient_of(whole)
 
 
-class Shards:
+class FsdpShards:
     """Finds the shard of a parameter."""
 
     def __init__(self) -> None:
         self._known: Any = WeakIdKeyDictionary()
 
-    def of(self, mark: Mark) -> Shard | None:
+    def of(self, mark: Mark) -> FsdpShard | None:
         """None for whatever FSDP2 does not hold."""
         parameter = mark.parameter()
         if parameter is None or not is_sharded(parameter):
             return None
         if parameter not in self._known:
             for group, held in _held_by_fsdp():
-                self._known.setdefault(held.sharded_param, Shard(held, group))
+                self._known.setdefault(held.sharded_param, FsdpShard(held, group))
             # A DTensor of somebody else's is not looked for again.
             self._known.setdefault(parameter, None)
-        found: Shard | None = self._known[parameter]
+        found: FsdpShard | None = self._known[parameter]
         return found
 
 
@@ -111,15 +111,15 @@ REBUILT_WITHIN = 4
 """Forwards; torch 2.13 rebuilds at the second one."""
 
 
-class Ranks:
+class GradientSync:
     def __init__(self) -> None:
         self._wrapped: dict[int, bool] = {}
         self.several = False
         """Somebody exchanges gradients: an attribute, for it is asked for all the time."""
         self._forwards = 0
-        self._shards = Shards()
+        self._shards = FsdpShards()
 
-    def shard(self, mark: Mark) -> Shard | None:
+    def shard(self, mark: Mark) -> FsdpShard | None:
         found = self._shards.of(mark)
         if found is not None:
             self.several = True

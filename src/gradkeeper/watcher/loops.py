@@ -45,7 +45,7 @@ class Round:
 
 
 UNTOLD: tuple[bool, None] = (False, None)
-Place = tuple[int, CodeType, int]
+CodePlace = tuple[int, CodeType, int]
 """A frame's address, its code, and the offset of the instruction that runs."""
 
 
@@ -54,7 +54,7 @@ class Rounds:
 
     def __init__(self, sites: Sites) -> None:
         self._sites = sites
-        self.places: list[Place] = []
+        self.places: list[CodePlace] = []
         """Of the user's frames at the event before, outermost first."""
         self._loops: dict[int, tuple[CodeType, list[Loop]]] = {}
         self._stepping: set[tuple[int, int]] = set()
@@ -89,7 +89,7 @@ class Rounds:
         return None
 
     def _entered(
-        self, frames: list[FrameType], before: list[Place], places: list[Place]
+        self, frames: list[FrameType], before: list[CodePlace], places: list[CodePlace]
     ) -> Round | None:
         """A loop that steps has begun: the event before lay outside of it."""
         for depth in range(len(frames) - 1, -1, -1):
@@ -112,7 +112,7 @@ class Rounds:
         around = [one for one in around if self._is_stepping(frames, depth, one)]
         return min(around, key=lambda loop: loop.end - loop.start, default=None)
 
-    def _learn(self, frame: FrameType, before: list[Place], passed: Round | None) -> None:
+    def _learn(self, frame: FrameType, before: list[CodePlace], passed: Round | None) -> None:
         if len(self._usual) >= MOST_USUAL:
             self._usual.clear()
         self._usual[id(frame), frame.f_lasti, before[-1][2]] = (frame.f_trace, passed)
@@ -191,7 +191,7 @@ class Rounds:
         ]
 
 
-def _level(before: list[Place], now: list[Place]) -> int | None:
+def _level(before: list[CodePlace], now: list[CodePlace]) -> int | None:
     """The outermost frame whose lines ran backwards; None if all went on."""
     for level, (old, new) in enumerate(zip(before, now, strict=False)):
         if old[1] is not new[1]:
@@ -317,7 +317,7 @@ def _plain(value: object) -> object:
     return value if type(value) in (int, str, float) else id(value)
 
 
-class Feed:
+class LoaderEpochs:
     def __init__(self, post: Callable[[str, Site, str], None]) -> None:
         """`post` takes "batch", "begin" or "end", a site, and the loader's name."""
         self._post = post

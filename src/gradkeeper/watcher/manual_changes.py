@@ -27,7 +27,7 @@ from gradkeeper.watcher.gradients import (
 )
 
 if TYPE_CHECKING:
-    from gradkeeper.watcher.recorder import Keeper
+    from gradkeeper.watcher.recorder import Recorder
 
 MOST_ASSIGNED = 4096
 
@@ -41,9 +41,9 @@ class Assigned(NamedTuple):
     """It is a copy of what was loaded, told at once: what was loaded may be gone soon."""
 
 
-class Hands:
-    def __init__(self, keeper: "Keeper") -> None:
-        self._keeper = keeper
+class ManualChanges:
+    def __init__(self, recorder: "Recorder") -> None:
+        self._recorder = recorder
         self.waiting: dict[Cohort, Site] = {}
         """Reads that are not told yet."""
         self._sites: dict[int, Assigned] = {}
@@ -51,7 +51,7 @@ class Hands:
 
     def notice(self, cohorts: list[Cohort], site: Site, *, using: bool = False) -> None:
         """Posts what happened to these; `using`: they are about to be added to or spent."""
-        closely = not self._keeper.journal.steady
+        closely = not self._recorder.log.steady
         for cohort in cohorts:
             looked = cohort.look(closely=closely)
             if cohort.fresh and _has_moved(cohort, looked):
@@ -79,25 +79,25 @@ class Hands:
         for verdict, marks in by_verdict.items():
             if verdict == SAME:
                 continue
-            part = self._keeper.split(cohort, marks, site)
+            part = self._recorder.split(cohort, marks, site)
             self._change(part, verdict, site)
             part.note(closely=True)
             if part is not cohort:
                 rest = next((m for m in cohort.marks if m not in marks), None)
                 parameter = rest.parameter() if rest else None
-                found = self._keeper.cohorts.of(parameter) if parameter is not None else None
+                found = self._recorder.cohorts.of(parameter) if parameter is not None else None
                 cohort = found or cohort
 
     def _change(self, cohort: Cohort, verdict: str, site: Site) -> None:
-        keeper = self._keeper
+        recorder = self._recorder
         if verdict == CLEARED:
-            keeper.zeroing.cleared([cohort], site, to_none=True)
+            recorder.zeros.cleared([cohort], site, to_none=True)
             return
         habit = self._habit(cohort, verdict)
         if habit == "zero":
-            keeper.zeroing.cleared([cohort], site, to_none=False)
+            recorder.zeros.cleared([cohort], site, to_none=False)
         elif habit == "change":
-            keeper.post(ev.Adjust, site, (cohort.name,), True)
+            recorder.post(ev.Adjust, site, (cohort.name,), True)
         else:
             self._assigned(cohort, site)
 
@@ -105,13 +105,13 @@ class Hands:
         """Whether gradients were zeroed, changed or made by hand: their values tell, or how it
         went before."""
         kind = (verdict, cohort.fresh > 0)
-        journal, before = self._keeper.journal, cohort.habits.get(kind)
-        if journal.steady and before is not None:
+        log, before = self._recorder.log, cohort.habits.get(kind)
+        if log.steady and before is not None:
             return before
         habit = cohort.habits[kind] = _what_was_done(cohort, verdict)
         if before not in (None, habit):
             # One kind of write does both in this loop, so each is to be looked at.
-            journal.unsettle()
+            log.unsettle()
         return habit
 
     def assigning(self, parameter: torch.Tensor, site: Site) -> None:
@@ -124,14 +124,14 @@ class Hands:
         if len(self._sites) >= MOST_ASSIGNED:
             self._sites.clear()
         grad = gradient_of(parameter)
-        loaded = grad is not None and self._keeper.stored.holds(grad)
+        loaded = grad is not None and self._recorder.saved_state.holds(grad)
         self._sites[id(parameter)] = Assigned(weakref.ref(parameter), site, loaded)
 
     def _assigned(self, cohort: Cohort, site: Site) -> None:
         if self._restored(cohort, site):
             return
-        keeper = self._keeper
-        keeper.post(ev.Assign, self._assigned_at(cohort) or site, (cohort.name,))
+        recorder = self._recorder
+        recorder.post(ev.Assign, self._assigned_at(cohort) or site, (cohort.name,))
         cohort.zeroed()
         cohort.fresh = 1
 
@@ -141,11 +141,11 @@ class Hands:
             self._assigned(cohort, site)
 
     def _restored(self, cohort: Cohort, site: Site) -> bool:
-        keeper = self._keeper
-        if not (self._loaded(cohort) or keeper.stored.holds_grads_of(cohort.marks)):
+        recorder = self._recorder
+        if not (self._loaded(cohort) or recorder.saved_state.holds_grads_of(cohort.marks)):
             return False
         site = self._assigned_at(cohort) or site
-        keeper.post(ev.Restore, site, (cohort.name,), True, True)
+        recorder.post(ev.Restore, site, (cohort.name,), True, True)
         cohort.zeroed()
         cohort.fresh = 1
         return True
@@ -168,21 +168,21 @@ class Hands:
 
     def _look_at(self, cohort: Cohort, site: Site) -> None:
         """Spent, and about to be used again: zeroed or made anew through `.data`, or neither?"""
-        if not self._keeper.journal.steady:
+        if not self._recorder.log.steady:
             done = _what_was_done(cohort, WRITTEN)
             cohort.unseen = "" if done == "change" else done
         if cohort.unseen == "zero":
-            self._keeper.zeroing.cleared([cohort], site, to_none=False)
+            self._recorder.zeros.cleared([cohort], site, to_none=False)
         elif cohort.unseen == "make":
             self._assigned(cohort, site)
-            cohort.note(closely=not self._keeper.journal.steady)
+            cohort.note(closely=not self._recorder.log.steady)
 
     # Weights moved by hand
 
     def _moved(self, cohort: Cohort, site: Site) -> None:
-        if cohort.memory is not None or not self._keeper.journal.steady:
+        if cohort.memory is not None or not self._recorder.log.steady:
             cohort.descends = self._along_gradient(cohort)
-        self._keeper.post(ev.Move, site, (cohort.name,), cohort.descends)
+        self._recorder.post(ev.Move, site, (cohort.name,), cohort.descends)
         if cohort.descends:
             cohort.fresh = 0
             cohort.spent = True
@@ -204,15 +204,15 @@ class Hands:
     # Gradients read for themselves
 
     def read(self, parameter: torch.Tensor, site: Site) -> None:
-        cohort = self._keeper.cohorts.of(parameter)
+        cohort = self._recorder.cohorts.of(parameter)
         if cohort is not None and cohort.fresh:
             self.waiting[cohort] = site
 
     def _post_reads(self, cohorts: list[Cohort]) -> None:
         for cohort in cohorts:
             site = self.waiting.pop(cohort, None)
-            if site is not None and cohort.fresh and cohort.name in self._keeper.cohorts.all:
-                self._keeper.post(ev.Read, site, (cohort.name,))
+            if site is not None and cohort.fresh and cohort.name in self._recorder.cohorts.all:
+                self._recorder.post(ev.Read, site, (cohort.name,))
 
 
 def _has_moved(cohort: Cohort, looked: list[Mark]) -> bool:

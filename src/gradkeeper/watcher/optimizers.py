@@ -12,7 +12,7 @@ from gradkeeper.watcher.gradients import Cohort
 from gradkeeper.watcher.names import unwrapped, variable_of
 
 if TYPE_CHECKING:
-    from gradkeeper.watcher.recorder import Keeper
+    from gradkeeper.watcher.recorder import Recorder
 
 Optimizer = torch.optim.Optimizer
 NAMELESS_FOR = 2
@@ -23,7 +23,7 @@ SWEEP_AT = 256
 """With so many accounts, those whose parameters are gone are let go."""
 
 
-class Owner:
+class KnownOptimizer:
     """An optimizer in the books."""
 
     def __init__(self, name: str, accounts: list[str]) -> None:
@@ -35,17 +35,17 @@ class Owner:
         self.looks = 0
 
 
-class Owners:
-    def __init__(self, keeper: "Keeper", only: tuple[Optimizer, ...]) -> None:
-        self._keeper = keeper
+class Optimizers:
+    def __init__(self, recorder: "Recorder", only: tuple[Optimizer, ...]) -> None:
+        self._recorder = recorder
         self._only = weakref.WeakSet(only) if only else None
-        self._owners: weakref.WeakKeyDictionary[Any, Owner] = weakref.WeakKeyDictionary()
-        self._by_id: dict[int, tuple[weakref.ref[Any], Owner]] = {}
+        self._owners: weakref.WeakKeyDictionary[Any, KnownOptimizer] = weakref.WeakKeyDictionary()
+        self._by_id: dict[int, tuple[weakref.ref[Any], KnownOptimizer]] = {}
         """The same, quicker."""
         self.newcomers: list[tuple[weakref.ref[Any], Site, int]] = []
         """Built, and not in the books yet."""
         self._candidates: list[weakref.ref[Any]] = []
-        self._names: dict[str, Owner] = {}
+        self._names: dict[str, KnownOptimizer] = {}
         self.gone: list[str] = []
         """No longer there, and not buried yet."""
         self._others: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
@@ -73,19 +73,19 @@ class Owners:
                 optimizer = reference()
                 if optimizer is None or not hasattr(optimizer, "param_groups"):
                     continue
-                if age < NAMELESS_FOR and self._keeper.names.target(site) is None:
+                if age < NAMELESS_FOR and self._recorder.names.target(site) is None:
                     # Its first use will show what the user calls it.
                     self.newcomers.append((reference, site, age + 1))
                 else:
                     self.adopt(optimizer, site)
         if self.gone:
-            self.bury(self._keeper.sites.here())
+            self.bury(self._recorder.sites.here())
 
     def sweep(self) -> None:
         """Lets accounts go whose parameters are no longer there."""
-        if len(self._keeper.cohorts.all) > SWEEP_AT:
-            for cohort in self._keeper.cohorts.sweep():
-                self._keeper.cohorts.drop(cohort)
+        if len(self._recorder.cohorts.all) > SWEEP_AT:
+            for cohort in self._recorder.cohorts.sweep():
+                self._recorder.cohorts.drop(cohort)
 
     def name_of(self, optimizer: Optimizer) -> str | None:
         known = self._by_id.get(id(optimizer))
@@ -109,15 +109,19 @@ class Owners:
         return self._enter(optimizer, self._owners.get(optimizer), site, signature)
 
     def _enter(
-        self, optimizer: Optimizer, owner: Owner | None, site: Site | None, signature: object
+        self,
+        optimizer: Optimizer,
+        owner: KnownOptimizer | None,
+        site: Site | None,
+        signature: object,
     ) -> str:
-        keeper = self._keeper
+        recorder = self._recorder
         pending = [entry for entry in self.newcomers if entry[0]() is optimizer]
         self.newcomers = [entry for entry in self.newcomers if entry[0]() is not optimizer]
         built = site or (pending[0][1] if pending else None)
-        here = built or keeper.sites.here()
+        here = built or recorder.sites.here()
         if owner is None:
-            owner = Owner(self._name(optimizer, built), [])
+            owner = KnownOptimizer(self._name(optimizer, built), [])
             self._owners[optimizer] = owner
             self._by_id[id(optimizer)] = (weakref.ref(optimizer), owner)
             self._names[owner.name] = owner
@@ -129,35 +133,35 @@ class Owners:
         for cohort in cohorts:
             cohort.owners.add(owner.name)
         names = tuple(one.name for one in cohorts)
-        keeper.post(ev.Adopt, here, owner.name, names, _is_stateful(optimizer))
+        recorder.post(ev.Adopt, here, owner.name, names, _is_stateful(optimizer))
         return owner.name
 
     def _name(self, optimizer: Optimizer, built: Site | None) -> str:
         """What the user calls it: where it was built, or where it is used."""
-        names, here = self._keeper.names, self._keeper.sites.here()
+        names, here = self._recorder.names, self._recorder.sites.here()
         wish = names.target(built) if built else None
-        wish = wish or variable_of(optimizer, self._keeper.sites.frame())
+        wish = wish or variable_of(optimizer, self._recorder.sites.frame())
         if wish is None:
-            wish = names.argument(here) if self._keeper.stepping.scaling else names.used(here)
+            wish = names.argument(here) if self._recorder.steps.scaling else names.used(here)
         return names.unique(wish or type(optimizer).__name__)
 
     def _claim(self, parameters: list[torch.Tensor], owner: str, site: Site) -> list[Cohort]:
-        keeper = self._keeper
-        frame = keeper.sites.frame()
-        keeper.modules.learn(parameters, frame.f_globals if frame else {})
+        recorder = self._recorder
+        frame = recorder.sites.frame()
+        recorder.modules.learn(parameters, frame.f_globals if frame else {})
         found = [
-            keeper.split(cohort, marks, site)
-            for cohort, marks in keeper.cohorts.touched(parameters).items()
+            recorder.split(cohort, marks, site)
+            for cohort, marks in recorder.cohorts.touched(parameters).items()
         ]
-        unknown = [one for one in parameters if keeper.cohorts.of(one) is None]
-        keeper.claim(unknown)
+        unknown = [one for one in parameters if recorder.cohorts.of(one) is None]
+        recorder.claim(unknown)
         for trains in (True, False):
             group = [one for one in unknown if one.requires_grad is trains]
             if group:
                 wish = owner if trains else f"{owner} (frozen)"
-                cohort = keeper.cohorts.open(wish, group, trainable=trains)
-                keeper.describe(cohort, site)
-                keeper.hands.opened(cohort, site)
+                cohort = recorder.cohorts.open(wish, group, trainable=trains)
+                recorder.describe(cohort, site)
+                recorder.manual.opened(cohort, site)
                 found.append(cohort)
         return found
 
@@ -178,9 +182,9 @@ class Owners:
         self._candidates = waiting
 
     def cohorts(self, name: str) -> list[Cohort]:
-        known, owner = self._keeper.cohorts.all, self._names[name]
-        if owner.version != self._keeper.cohorts.version:
-            owner.version = self._keeper.cohorts.version
+        known, owner = self._recorder.cohorts.all, self._names[name]
+        if owner.version != self._recorder.cohorts.version:
+            owner.version = self._recorder.cohorts.version
             owner.cohorts = [known[account] for account in owner.accounts if account in known]
         return owner.cohorts
 
@@ -199,17 +203,17 @@ class Owners:
 
     def bury(self, site: Site) -> None:
         """Closes the books of optimizers that have gone."""
-        keeper = self._keeper
+        recorder = self._recorder
         dead, self.gone[:] = list(self.gone), []
         for name in dead:
-            keeper.journal.flush()
-            keeper.post(ev.Close, site, (name,))
+            recorder.log.flush()
+            recorder.post(ev.Close, site, (name,))
             for cohort in self.cohorts(name):
                 cohort.owners.discard(name)
                 if not cohort.owners:
-                    keeper.cohorts.drop(cohort)
+                    recorder.cohorts.drop(cohort)
             del self._names[name]
-            keeper.names.release(name)
+            recorder.names.release(name)
 
     # Parameters that nobody owns
 
@@ -218,24 +222,24 @@ class Owners:
         return any(id(one) == id(parameter) for own in self._ignored for one in _parameters(own))
 
     def open_orphans(self, parameters: list[torch.Tensor], site: Site) -> None:
-        keeper = self._keeper
-        frame = keeper.sites.frame()
-        keeper.modules.learn(parameters, frame.f_globals if frame else {})
-        keeper.claim(parameters)
+        recorder = self._recorder
+        frame = recorder.sites.frame()
+        recorder.modules.learn(parameters, frame.f_globals if frame else {})
+        recorder.claim(parameters)
         groups: dict[tuple[str, bool], list[torch.Tensor]] = {}
         trains = self._trains_network()
         for one in parameters:
-            path = keeper.modules.path(one) or "parameter"
-            trainable = trains and not keeper.modules.is_fixed(one)
+            path = recorder.modules.path(one) or "parameter"
+            trainable = trains and not recorder.modules.is_fixed(one)
             groups.setdefault((path.split(".")[0], trainable), []).append(one)
         for (root, trainable), group in groups.items():
-            cohort = keeper.cohorts.open(root, group, trainable=trainable)
-            keeper.describe(cohort, site)
+            cohort = recorder.cohorts.open(root, group, trainable=trainable)
+            recorder.describe(cohort, site)
 
     def _trains_network(self) -> bool:
         """False where only inputs or embeddings are optimized, through a network that is fixed."""
         owned = [one for own in self._owners for one in _parameters(own)]
-        return not owned or any(self._keeper.modules.is_weight(one) for one in owned)
+        return not owned or any(self._recorder.modules.is_weight(one) for one in owned)
 
     # Scalers and schedulers
 
@@ -250,7 +254,7 @@ class Owners:
         data = getattr(iterator, "_index_sampler", iterator)
         name = self._loaders.get(id(data))
         if name is None or name[0]() is not data:
-            made = self._keeper.names.unique(f"the loader at line {site.line}")
+            made = self._recorder.names.unique(f"the loader at line {site.line}")
             name = self._loaders[id(data)] = (weakref.ref(data), made)
         return name[1]
 
@@ -260,7 +264,7 @@ class Owners:
     def _other(self, thing: object, site: Site, fallback: str) -> str:
         name = self._others.get(thing)
         if name is None:
-            names = self._keeper.names
+            names = self._recorder.names
             name = self._others[thing] = names.unique(names.receiver(site) or fallback)
         return name
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from gradkeeper.model import Auditor, Event, Finding, Site, Tape
 from gradkeeper.model import events as ev
-from gradkeeper.watcher.ranks import Tally
+from gradkeeper.watcher.ranks import RankHistory
 
 Key = tuple[Any, ...]
 """An event's class, its site, then the values of its fields in order."""
@@ -43,7 +43,7 @@ class Switch(Protocol):
     def remove(self) -> None: ...
 
 
-class Journal:
+class EventLog:
     def __init__(
         self,
         auditor: Auditor,
@@ -60,7 +60,7 @@ class Journal:
         self._report = report
         self._rank = rank
         self._reads = reads
-        self.tally = Tally()
+        self.tally = RankHistory()
         self._keys: list[Key] = []
         self._told: list[Told] = []
         """For each key, what the rules said of it and was reported."""

@@ -52,13 +52,13 @@ class Turn(NamedTuple):
         return f"stepped after {calls}"
 
 
-Run = tuple[tuple[Turn, ...], int]
+RepeatedTurns = tuple[tuple[Turn, ...], int]
 """Turns that came one after the other, and how often."""
 
 
-class Tally:
-    def __init__(self, runs: Iterable[Run] = ()) -> None:
-        self.runs: list[Run] = list(runs)
+class RankHistory:
+    def __init__(self, runs: Iterable[RepeatedTurns] = ()) -> None:
+        self.runs: list[RepeatedTurns] = list(runs)
         self._open: Turn | None = None
         self._waiting = 0
         """Backwards that were not exchanged yet."""
@@ -103,10 +103,10 @@ class Tally:
                 yield from turns
 
 
-def read_runs(record: list[Any]) -> Tally:
+def read_runs(record: list[Any]) -> RankHistory:
     """A tally whose runs went through JSON."""
     runs = [(tuple(_turn(one) for one in turns), times) for turns, times in record]
-    return Tally(runs)
+    return RankHistory(runs)
 
 
 def _turn(record: list[Any]) -> Turn:
@@ -114,7 +114,7 @@ def _turn(record: list[Any]) -> Turn:
     return Turn(backwards, tuple((name, taken) for name, taken in steps), Site(*site))
 
 
-def digests(tallies: list[Tally]) -> Iterator[ev.Digest]:
+def digests(tallies: list[RankHistory]) -> Iterator[ev.Digest]:
     """Where ranks did not do the same, as far as all of them went."""
     for exchange, turns in enumerate(zip(*tallies, strict=False), 1):
         if len({turn.did() for turn in turns}) > 1:
@@ -141,7 +141,7 @@ MOST_TOLD = 1_000
 
 def gather(
     findings: list[Finding],
-    runs: list[Run] | None,
+    runs: list[RepeatedTurns] | None,
     record: Callable[[Event], object],
     patience: timedelta = PATIENCE,
 ) -> list[Finding] | None:
@@ -167,7 +167,7 @@ def gather(
 
 def _compared(runs: list[list[Any] | None], record: Callable[[Event], object]) -> list[Finding]:
     """Nothing where a rank did not end well: how far it came tells nothing of its decisions."""
-    tallies: list[Tally] = [read_runs(one) for one in runs if one is not None]
+    tallies: list[RankHistory] = [read_runs(one) for one in runs if one is not None]
     if len(tallies) < len(runs):
         return []
     auditor, found = Auditor(ALL), []

@@ -16,21 +16,21 @@ import torch
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
 from gradkeeper.watcher import loss_graph as losses
-from gradkeeper.watcher.backwards import Crediting
-from gradkeeper.watcher.fast_path import Arrival, Routine
-from gradkeeper.watcher.gradient_sync import Ranks
+from gradkeeper.watcher.backwards import Backwards
+from gradkeeper.watcher.fast_path import Arrival, FastPath
+from gradkeeper.watcher.gradient_sync import GradientSync
 from gradkeeper.watcher.gradients import Cohort, Cohorts
-from gradkeeper.watcher.loops import UNTOLD, Feed, Rounds
-from gradkeeper.watcher.manual_changes import Hands
+from gradkeeper.watcher.loops import UNTOLD, LoaderEpochs, Rounds
+from gradkeeper.watcher.manual_changes import ManualChanges
 from gradkeeper.watcher.measures import Measures
-from gradkeeper.watcher.names import ModuleMap, Namer
-from gradkeeper.watcher.optimizers import Owners
-from gradkeeper.watcher.pattern import Journal
-from gradkeeper.watcher.saved_state import Stored
+from gradkeeper.watcher.names import ModuleMap, Names
+from gradkeeper.watcher.optimizers import Optimizers
+from gradkeeper.watcher.pattern import EventLog
+from gradkeeper.watcher.saved_state import SavedState
 from gradkeeper.watcher.sites import Sites
-from gradkeeper.watcher.steps import Stepping
-from gradkeeper.watcher.thread_ownership import Claims
-from gradkeeper.watcher.zeros import Zeroing
+from gradkeeper.watcher.steps import Steps
+from gradkeeper.watcher.thread_ownership import ThreadOwnership
+from gradkeeper.watcher.zeros import Zeros
 
 MOST_NORMS = 8
 OPTIMIZERS = inspect.getfile(torch.optim.Optimizer)
@@ -40,46 +40,46 @@ OURS_AND_TORCHS = tuple(
 """The engine reads loaders too, one micro-batch at a time: it is no prefetcher."""
 
 
-class Keeper:
+class Recorder:
     def __init__(
         self,
-        journal: Journal,
+        log: EventLog,
         sites: Sites,
-        claims: Claims,
+        claims: ThreadOwnership,
         only: tuple[torch.optim.Optimizer, ...] = (),
         *,
         norms: bool = False,
     ) -> None:
         self.thread = threading.current_thread()
-        self._claims = claims
-        self.journal = journal
+        self._threads = claims
+        self.log = log
         self.sites = sites
-        self.names = Namer(sites)
+        self.names = Names(sites)
         self.modules = ModuleMap()
-        self.cohorts = Cohorts(Namer(sites), self.modules.path)
+        self.cohorts = Cohorts(Names(sites), self.modules.path)
         self.rounds = Rounds(sites)
-        self.feed = Feed(self._fed)
-        self.owners = Owners(self, only)
-        self.crediting = Crediting(self)
-        self.hands = Hands(self)
-        self.stepping = Stepping(self)
-        self.zeroing = Zeroing(self)
-        self.stored = Stored(self)
-        self.ranks = Ranks()
-        self.measures = Measures(self.modules.path, journal.aside) if norms else None
+        self.loaders = LoaderEpochs(self._fed)
+        self.optimizers = Optimizers(self, only)
+        self.backwards = Backwards(self)
+        self.manual = ManualChanges(self)
+        self.steps = Steps(self)
+        self.zeros = Zeros(self)
+        self.saved_state = SavedState(self)
+        self.sync = GradientSync()
+        self.measures = Measures(self.modules.path, log.aside) if norms else None
         self.last: Site | None = None
         self.arrival: Arrival | None = None
         """How the last event was reached, where the routine may know it again."""
-        self.routine = Routine(self)
+        self.fast_path = FastPath(self)
 
     def claim(self, parameters: list[torch.Tensor]) -> None:
         """Before these are looked at for the first time."""
-        if not self._claims.claim(parameters, self):
+        if not self._threads.claim(parameters, self):
             self.mute()
 
     def mute(self) -> None:
         """Another thread trains the same parameters: nothing is looked at or told any more."""
-        self.journal.muted = True
+        self.log.muted = True
         for cohort in self.cohorts.everyone():
             cohort.let_go()
 
@@ -91,16 +91,16 @@ class Keeper:
         if frame is None:
             return site
         self.last = site
-        self.stepping.forget_raised()
+        self.steps.forget_raised()
         self.arrival = None
-        if self.stepping.running:
+        if self.steps.running:
             return site
         place = (id(frame), frame.f_code, frame.f_lasti)
-        if self.feed.begun and self.feed.live:
+        if self.loaders.begun and self.loaders.live:
             self.arrival = Arrival(site, place, None, None)
             return site
         known, passed = UNTOLD
-        if self.journal.steady:
+        if self.log.steady:
             before = self.rounds.places[-1] if self.rounds.places else None
             known, passed = self.rounds.quick(frame)
             if known:
@@ -110,22 +110,22 @@ class Keeper:
         if passed is not None:
             if passed.new_epoch:
                 self.post(ev.EpochBegin, site, passed.source)
-            self.journal.enter((ev.Batch, site, passed.source))
+            self.log.enter((ev.Batch, site, passed.source))
         return site
 
     def post(self, *key: Any) -> None:
-        self.journal.enter(key)
+        self.log.enter(key)
 
     def split(self, cohort: Cohort, part: list[Any], site: Site) -> Cohort:
         """Parts some members from a cohort, in the books too; returns their new cohort."""
         if len(part) == len(cohort.marks):
             return cohort
         taken, rest = self.cohorts.split(cohort, part)
-        self.journal.flush()
+        self.log.flush()
         self.post(ev.Split, site, cohort.name, (taken.name, rest.name))
         self.describe(taken, site)
         self.describe(rest, site)
-        self.owners.renamed(cohort.name, (taken.name, rest.name))
+        self.optimizers.renamed(cohort.name, (taken.name, rest.name))
         return taken
 
     def describe(self, cohort: Cohort, site: Site) -> None:
@@ -145,21 +145,21 @@ class Keeper:
         if names:
             self.post(ev.Clip, site, names, bound, False)
         for cohort in touched:
-            cohort.note(closely=not self.journal.steady)
+            cohort.note(closely=not self.log.steady)
             if cohort.fresh and isinstance(norm, torch.Tensor):
                 cohort.norms[MOST_NORMS - 1 :] = [norm.detach()]
 
     def noted(self, optimizer: torch.optim.Optimizer) -> None:
         """Its gradients were changed by something that is part of a larger event."""
-        name = self.owners.name_of(optimizer)
-        for cohort in self.owners.cohorts(name) if name else ():
-            cohort.note(closely=not self.journal.steady)
+        name = self.optimizers.name_of(optimizer)
+        for cohort in self.optimizers.cohorts(name) if name else ():
+            cohort.note(closely=not self.log.steady)
 
     def exhausted(self, use: str) -> None:
         self.post(ev.Exhaust, self.arrive(), use)
 
     def scaled(self, output: torch.Tensor, scaler: object) -> None:
-        name = self.owners.scaler_name(scaler, self.sites.here())
+        name = self.optimizers.scaler_name(scaler, self.sites.here())
         node: Any = output.grad_fn
         if node is not None:
             node.metadata[losses.SCALED_BY] = name
@@ -168,34 +168,34 @@ class Keeper:
         self.post(ev.Scale, self.arrive(), name)
 
     def unscaled(self, optimizer: torch.optim.Optimizer, scaler: object) -> None:
-        name = self.owners.adopt(optimizer)
+        name = self.optimizers.adopt(optimizer)
         if name is None:
             return
         site = self.arrive()
-        self.post(ev.Unscale, site, self.owners.scaler_name(scaler, site), name)
-        for cohort in self.owners.cohorts(name):
-            cohort.note(closely=not self.journal.steady)
+        self.post(ev.Unscale, site, self.optimizers.scaler_name(scaler, site), name)
+        for cohort in self.optimizers.cohorts(name):
+            cohort.note(closely=not self.log.steady)
 
     def updated(self, scaler: object) -> None:
         site = self.arrive()
-        self.post(ev.Update, site, self.owners.scaler_name(scaler, site))
+        self.post(ev.Update, site, self.optimizers.scaler_name(scaler, site))
 
     # Loaders, schedulers, faults, ranks, the end
 
     def fetched(self, iterator: Any, number: int | None) -> None:
         """A loader handed out a batch, or (None) has none left."""
         frame, site = self.sites.arrived()
-        source = self.owners.loader_name(iterator, site)
+        source = self.optimizers.loader_name(iterator, site)
         if number is None:
-            self.feed.exhausted(source, site)
+            self.loaders.exhausted(source, site)
             return
-        start, again = self.routine.start(), self.feed.latest() is iterator
+        start, again = self.fast_path.start(), self.loaders.latest() is iterator
         ahead = self._fetched_ahead()
-        self.feed.fetched(source, iterator, site, ahead=ahead)
+        self.loaders.fetched(source, iterator, site, ahead=ahead)
         if again and not ahead and frame is not None:
             place = (id(frame), frame.f_code, frame.f_lasti)
             self.arrival = Arrival(site, place, None, None)
-            self.routine.learn(start, None, [], iterator)
+            self.fast_path.learn(start, None, [], iterator)
 
     def _fetched_ahead(self) -> bool:
         """The fetch comes from a framework, which may hold the batch back."""
@@ -205,13 +205,13 @@ class Keeper:
         return frame is not None and not self.sites.is_user(frame.f_code)
 
     def synced(self, cohorts: list[Cohort]) -> bool | None:
-        return self.ranks.synced(cohorts) if self.ranks.several else None
+        return self.sync.synced(cohorts) if self.sync.several else None
 
     def ticked(self, scheduler: object, optimizer: torch.optim.Optimizer, *, metric: bool) -> None:
-        owner = self.owners.adopt(optimizer)
+        owner = self.optimizers.adopt(optimizer)
         if owner is not None:
             site = self.arrive()
-            name = self.owners.scheduler_name(scheduler, site)
+            name = self.optimizers.scheduler_name(scheduler, site)
             self.post(ev.Tick, site, name, owner, metric)
 
     def fault(self, *, torn: bool) -> None:
@@ -222,21 +222,21 @@ class Keeper:
 
     def close(self) -> None:
         site = self.last or self.sites.here()
-        self.journal.flush()
-        self.owners.bury(site)
+        self.log.flush()
+        self.optimizers.bury(site)
         if self.thread is threading.current_thread() or not self.thread.is_alive():
-            self.hands.notice(self.cohorts.everyone(), site)
+            self.manual.notice(self.cohorts.everyone(), site)
         self.post(ev.Close, site)
-        self.journal.tally.close()
+        self.log.tally.close()
 
     # DistributedDataParallel
 
     def ddp_begins(self, wrapper: Any) -> list[Cohort]:
         """Its forward runs; returns what it may put into buckets, where that is not settled yet."""
-        if not self.ranks.forward(wrapper):
+        if not self.sync.forward(wrapper):
             return []
         inside = list(self.cohorts.touched(wrapper.module.parameters()))
-        self.hands.notice(inside, self.sites.here())
+        self.manual.notice(inside, self.sites.here())
         return inside
 
     def ddp_ends(self, inside: list[Cohort]) -> None:

@@ -10,29 +10,29 @@ from gradkeeper.model import events as ev
 from gradkeeper.watcher.gradients import Mark, grads_of
 
 if TYPE_CHECKING:
-    from gradkeeper.watcher.recorder import Keeper
+    from gradkeeper.watcher.recorder import Recorder
 
 DEPTH = 5
 MOST_REMEMBERED = 4096
 
 
-class Stored:
-    def __init__(self, keeper: "Keeper") -> None:
-        self._keeper = keeper
+class SavedState:
+    def __init__(self, recorder: "Recorder") -> None:
+        self._recorder = recorder
         self._loaded: dict[int, tuple[weakref.ref[torch.Tensor], bool]] = {}
         """Tensors that were read, and whether from a disk (or from a buffer in memory)."""
 
     def saved(self, thing: object) -> None:
-        keeper = self._keeper
+        recorder = self._recorder
         if isinstance(thing, torch.nn.Module):
             thing = dict(thing.named_parameters())
         found = list(_tensors(thing, DEPTH))
         places = {one.data_ptr() for one, _ in found if one.layout is torch.strided}
-        accounts = [one for one in keeper.cohorts if _lies_in(one.marks, places)]
+        accounts = [one for one in recorder.cohorts if _lies_in(one.marks, places)]
         if not accounts:
             return
-        site = keeper.arrive()
-        keeper.hands.notice(accounts, site)
+        site = recorder.arrive()
+        recorder.manual.notice(accounts, site)
         grads = {
             grad.data_ptr()
             for one in accounts
@@ -40,9 +40,9 @@ class Stored:
             if not grad.is_sparse
         }
         named = any("grad" in path.lower() for _, path in found)
-        names = tuple(one.name for one in accounts if one.name in keeper.cohorts.all)
-        owners = keeper.owners.all_names() if _has_optimizer(thing, DEPTH) else ()
-        keeper.post(ev.Save, site, names, owners, named or bool(grads & places), True)
+        names = tuple(one.name for one in accounts if one.name in recorder.cohorts.all)
+        owners = recorder.optimizers.all_names() if _has_optimizer(thing, DEPTH) else ()
+        recorder.post(ev.Save, site, names, owners, named or bool(grads & places), True)
 
     def loaded(self, thing: object, *, disk: bool) -> None:
         for tensor, _ in _tensors(thing, DEPTH):
@@ -51,13 +51,13 @@ class Stored:
             self._loaded[id(tensor)] = (weakref.ref(tensor), disk)
 
     def restored(self, module: torch.nn.Module, state: Mapping[str, Any]) -> None:
-        keeper = self._keeper
-        keeper.owners.settle()
-        touched = list(keeper.cohorts.touched(module.parameters()))
+        recorder = self._recorder
+        recorder.optimizers.settle()
+        touched = list(recorder.cohorts.touched(module.parameters()))
         if touched:
-            site = keeper.arrive()
+            site = recorder.arrive()
             disk = any(self._is_from_disk(one) for one in state.values())
-            keeper.post(ev.Restore, site, tuple(one.name for one in touched), False, disk)
+            recorder.post(ev.Restore, site, tuple(one.name for one in touched), False, disk)
         for cohort in touched:
             for mark in cohort.marks:
                 mark.note_weight()

@@ -1,4 +1,4 @@
-"""`with watch(...)`: the taps in place, keepers for the threads, and what they found."""
+"""`with watch(...)`: the taps in place, recorders for the threads, and what they found."""
 
 import os
 import threading
@@ -12,14 +12,14 @@ import torch
 from gradkeeper.model import Auditor, Finding, Findings, Severity, Tape
 from gradkeeper.rules import ALL
 from gradkeeper.watcher.patches import Undoing
-from gradkeeper.watcher.pattern import Journal
-from gradkeeper.watcher.ranks import Run
-from gradkeeper.watcher.recorder import Keeper
+from gradkeeper.watcher.pattern import EventLog
+from gradkeeper.watcher.ranks import RepeatedTurns
+from gradkeeper.watcher.recorder import Recorder
 from gradkeeper.watcher.sites import Sites
 from gradkeeper.watcher.taps import tap
 from gradkeeper.watcher.taps.call import Calls, FindingError
 from gradkeeper.watcher.taps.reads import Reads
-from gradkeeper.watcher.thread_ownership import Claims
+from gradkeeper.watcher.thread_ownership import ThreadOwnership
 
 OnFinding = Literal["warn", "raise", "record"]
 CHOICES: tuple[OnFinding, ...] = ("warn", "raise", "record")
@@ -73,10 +73,10 @@ class Watch:
         self._show = show
         self._norms = norms
         self._sites = Sites(own)
-        self._calls = Calls(self._make_keeper)
+        self._calls = Calls(self._make_recorder)
         self._reads = Reads(self._calls)
-        self._keepers: list[Keeper] = []
-        self._claims = Claims()
+        self._recorders: list[Recorder] = []
+        self._threads = ThreadOwnership()
         self._undoing = Undoing()
         # A signal may close the watch while the same thread holds it.
         self._lock = threading.RLock()
@@ -92,10 +92,10 @@ class Watch:
         return [one for one in self._found if one.severity is Severity.INFO]
 
     @property
-    def runs(self) -> list[Run] | None:
+    def runs(self) -> list[RepeatedTurns] | None:
         """What this rank did from one exchange of gradients to the next; None if several threads
         exchange, for nobody knows in which order."""
-        held = [keeper.journal.tally for keeper in self._keepers if keeper.journal.tally.runs]
+        held = [recorder.log.tally for recorder in self._recorders if recorder.log.tally.runs]
         if len(held) > 1:
             return None
         return held[0].runs if held else []
@@ -104,14 +104,14 @@ class Watch:
         self._closed = False
         self._undoing.add(*tap(self._calls))
         self._reads.place()
-        keeper = self._calls.keeper()
-        if keeper is not None:
-            keeper.owners.find()
+        recorder = self._calls.recorder()
+        if recorder is not None:
+            recorder.optimizers.find()
             if self._model is not None:
                 parameters: list[torch.Tensor] = list(self._model.parameters())
-                keeper.modules.learn(parameters, {"model": self._model})
+                recorder.modules.learn(parameters, {"model": self._model})
             for optimizer in self._optimizers:
-                keeper.owners.adopt(optimizer)
+                recorder.optimizers.adopt(optimizer)
         return self
 
     def __exit__(
@@ -125,7 +125,7 @@ class Watch:
     @property
     def trained(self) -> bool:
         """A backward or a step of an optimizer has been seen."""
-        return any(keeper.journal.trained for keeper in self._keepers)
+        return any(recorder.log.trained for recorder in self._recorders)
 
     def close(self, *, raising: bool = True) -> None:
         """Ends the watch, once; with `raising`, another exception is on its way, or the end of the
@@ -136,19 +136,19 @@ class Watch:
         self._undoing.undo()
         self._closing = raising
         try:
-            for keeper in self._keepers:
-                self._calls.tell(keeper.close)
+            for recorder in self._recorders:
+                self._calls.tell(recorder.close)
         finally:
-            # Last: a journal that ends in the middle of a pattern listens once more.
+            # Last: a log that ends in the middle of a pattern listens once more.
             self._reads.remove()
 
-    def _make_keeper(self) -> Keeper:
-        journal = Journal(Auditor(ALL), self.tape, self._report, rank=_rank(), reads=self._reads)
-        keeper = Keeper(journal, self._sites, self._claims, self._optimizers, norms=self._norms)
-        keeper.stepping.check_finite = self._check_finite
+    def _make_recorder(self) -> Recorder:
+        log = EventLog(Auditor(ALL), self.tape, self._report, rank=_rank(), reads=self._reads)
+        recorder = Recorder(log, self._sites, self._threads, self._optimizers, norms=self._norms)
+        recorder.steps.check_finite = self._check_finite
         with self._lock:
-            self._keepers.append(keeper)
-        return keeper
+            self._recorders.append(recorder)
+        return recorder
 
     def _report(self, finding: Finding) -> bool:
         """False if it is ignored here."""

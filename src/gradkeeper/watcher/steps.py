@@ -12,14 +12,14 @@ from gradkeeper.watcher.gradients import Cohort, all_finite, grads_of, norms_are
 from gradkeeper.watcher.optimizers import signature_of
 
 if TYPE_CHECKING:
-    from gradkeeper.watcher.recorder import Keeper
+    from gradkeeper.watcher.recorder import Recorder
 
 OPTIMIZERS = inspect.getfile(torch.optim.Optimizer)
 
 
-class Stepping:
-    def __init__(self, keeper: "Keeper") -> None:
-        self._keeper = keeper
+class Steps:
+    def __init__(self, recorder: "Recorder") -> None:
+        self._recorder = recorder
         self.running: list[str] = []
         """Optimizers whose step is under way, outermost first."""
         self.taken = False
@@ -35,21 +35,23 @@ class Stepping:
         return self.running[0] if self.running else None
 
     def begins(self, optimizer: torch.optim.Optimizer, *, closure: bool) -> None:
-        keeper = self._keeper
-        name = keeper.owners.adopt(optimizer)
+        recorder = self._recorder
+        name = recorder.optimizers.adopt(optimizer)
         if name is None:
             return
         self.forget_raised(begun=1)
         if not self.running and not closure:
-            start = keeper.routine.start()
+            start = recorder.fast_path.start()
             self._step(optimizer, name)
             what = (self.scaling, signature_of(optimizer))
-            keeper.routine.learn(start, what, keeper.owners.cohorts(name), optimizer, name)
+            recorder.fast_path.learn(
+                start, what, recorder.optimizers.cohorts(name), optimizer, name
+            )
         self.running.append(name)
 
     def ends(self, optimizer: torch.optim.Optimizer, *, closure: bool) -> None:
-        keeper = self._keeper
-        name = keeper.owners.name_of(optimizer)
+        recorder = self._recorder
+        name = recorder.optimizers.name_of(optimizer)
         if name is None or name not in self.running:
             return
         while self.running.pop() != name:
@@ -58,8 +60,8 @@ class Stepping:
             return
         if closure:
             self._step(optimizer, name)
-        for cohort in keeper.owners.cohorts(name):
-            if keeper.journal.steady:
+        for cohort in recorder.optimizers.cohorts(name):
+            if recorder.log.steady:
                 cohort.turn()
             else:
                 cohort.note(closely=True)
@@ -74,35 +76,35 @@ class Stepping:
             del self.running[_steps_under_way() - begun :]
 
     def scaler_begins(self, scaler: object, optimizer: torch.optim.Optimizer) -> None:
-        keeper = self._keeper
-        site = keeper.arrive(step=True)
-        self.scaling = keeper.owners.scaler_name(scaler, site)
+        recorder = self._recorder
+        site = recorder.arrive(step=True)
+        self.scaling = recorder.optimizers.scaler_name(scaler, site)
         self.taken = False
-        keeper.owners.adopt(optimizer)
-        name = keeper.owners.name_of(optimizer)
+        recorder.optimizers.adopt(optimizer)
+        name = recorder.optimizers.name_of(optimizer)
         if name is not None:
-            keeper.hands.notice(keeper.owners.cohorts(name), site, using=True)
+            recorder.manual.notice(recorder.optimizers.cohorts(name), site, using=True)
 
     def scaler_ends(self, optimizer: torch.optim.Optimizer) -> None:
-        keeper = self._keeper
-        name = keeper.owners.name_of(optimizer)
+        recorder = self._recorder
+        name = recorder.optimizers.name_of(optimizer)
         if name is not None and not self.taken:
-            keeper.post(ev.Step, keeper.arrive(step=True), name, False, self.scaling, None)
+            recorder.post(ev.Step, recorder.arrive(step=True), name, False, self.scaling, None)
         self.scaling = None
 
     def _step(self, optimizer: torch.optim.Optimizer, name: str) -> None:
-        keeper = self._keeper
-        if keeper.crediting.depth:
-            keeper.crediting.inside_backward(name)
-        site = keeper.arrive(step=True)
-        keeper.hands.notice(keeper.owners.cohorts(name), site, using=True)
-        mine = keeper.owners.cohorts(name)
+        recorder = self._recorder
+        if recorder.backwards.depth:
+            recorder.backwards.inside_backward(name)
+        site = recorder.arrive(step=True)
+        recorder.manual.notice(recorder.optimizers.cohorts(name), site, using=True)
+        mine = recorder.optimizers.cohorts(name)
         self.taken = True
         taken = not _refused(optimizer)
         finite = self._finite(name, mine) if taken else None
-        if taken and keeper.measures is not None:
-            keeper.measures.step(name, mine, site)
-        keeper.journal.enter((ev.Step, site, name, taken, self.scaling, finite))
+        if taken and recorder.measures is not None:
+            recorder.measures.step(name, mine, site)
+        recorder.log.enter((ev.Step, site, name, taken, self.scaling, finite))
         if not taken:
             return
         for cohort in mine:
@@ -111,8 +113,8 @@ class Stepping:
     def _finite(self, name: str, mine: list[Cohort]) -> bool | None:
         """False if a norm that is at hand on the host says so, or, now and then while the loop is
         not steady yet (or always, if asked for), the gradients themselves; None otherwise."""
-        keeper = self._keeper
-        if self.check_finite or (not keeper.journal.steady and keeper.owners.due(name)):
+        recorder = self._recorder
+        if self.check_finite or (not recorder.log.steady and recorder.optimizers.due(name)):
             fresh = [grad for cohort in mine if cohort.fresh for grad in grads_of(cohort.marks)]
             return None if all_finite(fresh) else False
         for cohort in mine:

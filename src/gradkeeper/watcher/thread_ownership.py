@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
-    from gradkeeper.watcher.recorder import Keeper
+    from gradkeeper.watcher.recorder import Recorder
 
 
-class Claims:
+class ThreadOwnership:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: dict[int, tuple[weakref.ref[torch.Tensor], Keeper]] = {}
+        self._held: dict[int, tuple[weakref.ref[torch.Tensor], Recorder]] = {}
 
-    def claim(self, parameters: list[torch.Tensor], keeper: "Keeper") -> bool:
-        """Takes these for a keeper; False if another thread that still runs has one of them."""
+    def claim(self, parameters: list[torch.Tensor], recorder: "Recorder") -> bool:
+        """Takes these for a recorder; False if another thread that still runs has one of them."""
         with self._lock:
-            rivals = {other for one in parameters if (other := self._rival(one, keeper))}
+            rivals = {other for one in parameters if (other := self._rival(one, recorder))}
             for one in parameters:
-                self._held[id(one)] = (weakref.ref(one), keeper)
+                self._held[id(one)] = (weakref.ref(one), recorder)
         for rival in rivals:
             rival.mute()
         return not rivals
 
-    def _rival(self, parameter: torch.Tensor, keeper: "Keeper") -> "Keeper | None":
+    def _rival(self, parameter: torch.Tensor, recorder: "Recorder") -> "Recorder | None":
         held = self._held.get(id(parameter))
-        if held is None or held[0]() is not parameter or held[1] is keeper:
+        if held is None or held[0]() is not parameter or held[1] is recorder:
             return None
         return held[1] if held[1].thread.is_alive() else None

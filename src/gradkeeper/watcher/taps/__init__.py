@@ -1,6 +1,6 @@
 """Where torch is tapped. Each module replaces a few functions and returns what undoes it.
 
-A tap asks for the keeper of the calling thread, tells it what happens, and calls the original. It
+A tap asks for the recorder of the calling thread, tells it what happens, and calls the original. It
 decides nothing.
 """
 

@@ -25,25 +25,25 @@ def tap(calls: Calls) -> list[Undo]:
             create_graph: bool = False,
             inputs: Any = None,
         ) -> Any:
-            keeper = here.keeper or calls.keeper()
-            if keeper is None:
+            recorder = here.recorder or calls.recorder()
+            if recorder is None:
                 return original(self, gradient, retain_graph, create_graph, inputs)
-            crediting = keeper.crediting
+            backwards = recorder.backwards
             try:
-                crediting.begins([self], gradient)
+                backwards.begins([self], gradient)
             except Exception as error:
                 calls.stop(error)
             try:
                 # It calls torch.autograd.backward, which is tapped too, for those who call it.
-                crediting.silent = True
+                backwards.silent = True
                 result = original(self, gradient, retain_graph, create_graph, inputs)
             except BaseException:
-                crediting.silent = False
-                calls.tell(crediting.fails)
+                backwards.silent = False
+                calls.tell(backwards.fails)
                 raise
-            crediting.silent = False
+            backwards.silent = False
             try:
-                crediting.ends()
+                backwards.ends()
             except Exception as error:
                 calls.stop(error)
             return result
@@ -53,24 +53,24 @@ def tap(calls: Calls) -> list[Undo]:
     def function(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def backward(tensors: Any, *args: Any, **options: Any) -> Any:
-            keeper = here.keeper or calls.keeper()
-            if keeper is None:
+            recorder = here.recorder or calls.recorder()
+            if recorder is None:
                 return original(tensors, *args, **options)
-            if keeper.crediting.silent:
+            if recorder.backwards.silent:
                 # Only the first call inside belongs to `Tensor.backward`; the next are nested.
-                keeper.crediting.silent = False
+                recorder.backwards.silent = False
                 return original(tensors, *args, **options)
             several = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
             gradient = args[0] if args else options.get("grad_tensors")
             if isinstance(gradient, Sequence) and len(gradient) == 1:
                 gradient = gradient[0]
-            calls.tell(keeper.crediting.begins, several, gradient)
+            calls.tell(recorder.backwards.begins, several, gradient)
             try:
                 result = original(several, *args, **options)
             except BaseException:
-                calls.tell(keeper.crediting.fails)
+                calls.tell(recorder.backwards.fails)
                 raise
-            calls.tell(keeper.crediting.ends)
+            calls.tell(recorder.backwards.ends)
             return result
 
         return backward
@@ -85,13 +85,13 @@ def tap(calls: Calls) -> list[Undo]:
 def _forward(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def forward(self: DistributedDataParallel, *inputs: Any, **options: Any) -> Any:
-        keeper = calls.keeper()
-        if keeper is None:
+        recorder = calls.recorder()
+        if recorder is None:
             return original(self, *inputs, **options)
-        inside = calls.tell(keeper.ddp_begins, self)
+        inside = calls.tell(recorder.ddp_begins, self)
         result = original(self, *inputs, **options)
         if inside:
-            calls.tell(keeper.ddp_ends, inside)
+            calls.tell(recorder.ddp_ends, inside)
         return result
 
     return forward

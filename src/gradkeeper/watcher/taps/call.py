@@ -1,4 +1,4 @@
-"""How a tap speaks to the keeper: of the calling thread, and never at the user's expense."""
+"""How a tap speaks to the recorder: of the calling thread, and never at the user's expense."""
 
 import os
 import threading
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradkeeper.model import Finding
-from gradkeeper.watcher.recorder import Keeper
+from gradkeeper.watcher.recorder import Recorder
 
 
 class FindingError(Exception):
@@ -26,38 +26,38 @@ FindingError.__module__ = "gradkeeper"
 class Here(threading.local):
     """What one thread knows of the watch."""
 
-    keeper: Keeper | None = None
+    recorder: Recorder | None = None
     """Whom to tell, right now: where time counts, taps ask for it before they ask `Calls`."""
-    own: Keeper | None = None
+    own: Recorder | None = None
     quiet = 0
 
 
 class Calls:
-    """Finds the keeper of the calling thread."""
+    """Finds the recorder of the calling thread."""
 
-    def __init__(self, make: Callable[[], Keeper]) -> None:
+    def __init__(self, make: Callable[[], Recorder]) -> None:
         self._make = make
         self.here = Here()
         self._broken = False
         _silence_children(self)
 
-    def keeper(self) -> Keeper | None:
+    def recorder(self) -> Recorder | None:
         """None where nothing is to be told: in a worker process, or inside another call."""
         here = self.here
-        if here.keeper is None and not here.quiet and not self._broken:
-            here.keeper = here.own = self._make()
-        return here.keeper
+        if here.recorder is None and not here.quiet and not self._broken:
+            here.recorder = here.own = self._make()
+        return here.recorder
 
     def end(self) -> None:
         self._broken = True
-        self.here.keeper = self.here.own = None
+        self.here.recorder = self.here.own = None
 
     def quietly(self) -> "Quiet":
         """What is called inside this is part of what was told already."""
         return Quiet(self.here)
 
     def tell(self, what: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """Calls a method of a keeper. A fault of ours ends the watch, not the training."""
+        """Calls a method of a recorder. A fault of ours ends the watch, not the training."""
         try:
             return what(*args, **options)
         except Exception as error:
@@ -84,12 +84,12 @@ class Quiet:
 
     def __enter__(self) -> None:
         self._here.quiet += 1
-        self._here.keeper = None
+        self._here.recorder = None
 
     def __exit__(self, *_: object) -> None:
         self._here.quiet -= 1
         if not self._here.quiet:
-            self._here.keeper = self._here.own
+            self._here.recorder = self._here.own
 
 
 _watching: weakref.WeakSet[Calls] = weakref.WeakSet()

@@ -29,14 +29,14 @@ def tap(calls: Calls) -> list[Undo]:
 def _clip(calls: Calls, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def clip(*args: Any, **options: Any) -> Any:
-        keeper = calls.keeper()
+        recorder = calls.recorder()
         parameters = _argument(args, options, 0, "parameters")
-        if keeper is None or parameters is None:
+        if recorder is None or parameters is None:
             return original(*args, **options)
         used_up = isinstance(parameters, Iterator)
         several = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         if used_up and not several:
-            calls.tell(keeper.exhausted, name)
+            calls.tell(recorder.exhausted, name)
             return original(*args, **options)  # torch warns of an empty generator itself
         if args:
             args = (several, *args[1:])
@@ -46,7 +46,7 @@ def _clip(calls: Calls, name: str, original: Callable[..., Any]) -> Callable[...
             result = original(*args, **options)
         norm = result if result is not None else _argument(args, options, 2, "total_norm")
         bound = _argument(args, options, 1, BOUNDS[name])
-        calls.tell(keeper.clip, several, _bound(bound), norm)
+        calls.tell(recorder.clip, several, _bound(bound), norm)
         return result
 
     return clip

@@ -18,20 +18,20 @@ def tap(calls: Calls) -> list[Undo]:
 def _next(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def fetch(self: Any) -> Any:
-        keeper = calls.here.keeper or calls.keeper()
-        if keeper is None:
+        recorder = calls.here.recorder or calls.recorder()
+        if recorder is None:
             return original(self)
         try:
             batch = original(self)
         except StopIteration:
-            calls.tell(keeper.fetched, self, None)
+            calls.tell(recorder.fetched, self, None)
             raise
         except Exception:
-            calls.tell(keeper.fault, torn=False)
+            calls.tell(recorder.fault, torn=False)
             raise
         try:
-            if not keeper.routine.fetch(self):
-                keeper.fetched(self, self._num_yielded)
+            if not recorder.fast_path.fetch(self):
+                recorder.fetched(self, self._num_yielded)
         except Exception as error:
             calls.stop(error)
         return batch

@@ -24,26 +24,26 @@ def _steps(calls: Calls) -> list[Undo]:
     here = calls.here
 
     def before(optimizer: Optimizer, args: tuple[Any, ...], options: dict[str, Any]) -> None:
-        keeper = here.keeper or calls.keeper()
-        if keeper is None:
+        recorder = here.recorder or calls.recorder()
+        if recorder is None:
             return
         try:
-            if len(args) + len(options) <= 1 and keeper.routine.step(optimizer):
+            if len(args) + len(options) <= 1 and recorder.fast_path.step(optimizer):
                 return
         except Exception as error:
             calls.stop(error)
-        calls.tell(keeper.stepping.begins, optimizer, closure=_has_closure(args, options))
+        calls.tell(recorder.steps.begins, optimizer, closure=_has_closure(args, options))
 
     def after(optimizer: Optimizer, args: tuple[Any, ...], options: dict[str, Any]) -> None:
-        keeper = here.keeper or calls.keeper()
-        if keeper is None:
+        recorder = here.recorder or calls.recorder()
+        if recorder is None:
             return
         try:
-            if keeper.routine.stepped(optimizer):
+            if recorder.fast_path.stepped(optimizer):
                 return
         except Exception as error:
             calls.stop(error)
-        calls.tell(keeper.stepping.ends, optimizer, closure=_has_closure(args, options))
+        calls.tell(recorder.steps.ends, optimizer, closure=_has_closure(args, options))
 
     handles = (register_optimizer_step_pre_hook(before), register_optimizer_step_post_hook(after))
     return [handle.remove for handle in handles]
@@ -60,9 +60,9 @@ def _built(calls: Calls) -> Undo:
         @functools.wraps(original)
         def init(self: Optimizer, params: Any, *args: Any, **options: Any) -> None:
             original(self, params, *args, **options)
-            keeper = calls.keeper()
-            if keeper is not None:
-                calls.tell(keeper.owners.built, self, keeper.sites.here())
+            recorder = calls.recorder()
+            if recorder is not None:
+                calls.tell(recorder.optimizers.built, self, recorder.sites.here())
 
         return init
 
@@ -75,20 +75,20 @@ def _optimizer_zero(calls: Calls) -> Undo:
     def make(original: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(original)
         def zero_grad(self: Optimizer, set_to_none: bool = True) -> None:
-            keeper = here.keeper or calls.keeper()
-            if keeper is None:
+            recorder = here.recorder or calls.recorder()
+            if recorder is None:
                 original(self, set_to_none)
                 return
             usual = False
             try:
-                usual = set_to_none and keeper.routine.zero(self)
+                usual = set_to_none and recorder.fast_path.zero(self)
             except Exception as error:
                 calls.stop(error)
             if not usual:
-                calls.tell(keeper.zeroing.zero_owned, self, to_none=set_to_none)
+                calls.tell(recorder.zeros.zero_owned, self, to_none=set_to_none)
             original(self, set_to_none)
             if not usual:
-                calls.tell(keeper.zeroing.zeroed_owned, self, to_none=set_to_none)
+                calls.tell(recorder.zeros.zeroed_owned, self, to_none=set_to_none)
 
         return zero_grad
 
@@ -99,15 +99,15 @@ def _module_zero(calls: Calls) -> Undo:
     def make(original: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(original)
         def zero_grad(self: torch.nn.Module, set_to_none: bool = True) -> None:
-            keeper = calls.keeper()
-            if keeper is None:
+            recorder = calls.recorder()
+            if recorder is None:
                 original(self, set_to_none)
                 return
-            calls.tell(keeper.owners.settle)
+            calls.tell(recorder.optimizers.settle)
             parameters = list(self.parameters())
-            calls.tell(keeper.zeroing.zero, parameters, to_none=set_to_none)
+            calls.tell(recorder.zeros.zero, parameters, to_none=set_to_none)
             original(self, set_to_none)
-            calls.tell(keeper.zeroing.zeroed, parameters)
+            calls.tell(recorder.zeros.zeroed, parameters)
 
         return zero_grad
 

@@ -40,16 +40,16 @@ class Reads:
             del torch.nn.Parameter.grad
 
     def heard(self, parameter: torch.Tensor, frame: FrameType) -> None:
-        keeper = self._calls.keeper()
-        if keeper is None or not keeper.sites.is_user(frame.f_code):
+        recorder = self._calls.recorder()
+        if recorder is None or not recorder.sites.is_user(frame.f_code):
             return
         if not self._is_idle(frame.f_code, frame.f_lasti):
-            self._calls.tell(keeper.hands.read, parameter, keeper.sites.of(frame))
+            self._calls.tell(recorder.manual.read, parameter, recorder.sites.of(frame))
 
     def told(self, parameter: torch.Tensor, frame: FrameType) -> None:
-        keeper = self._calls.keeper()
-        if keeper is not None and keeper.sites.is_user(frame.f_code):
-            self._calls.tell(keeper.hands.assigning, parameter, keeper.sites.of(frame))
+        recorder = self._calls.recorder()
+        if recorder is not None and recorder.sites.is_user(frame.f_code):
+            self._calls.tell(recorder.manual.assigning, parameter, recorder.sites.of(frame))
 
     def _is_idle(self, code: CodeType, offset: int) -> bool:
         """A test for None, or a read on the way to zeroing it."""

@@ -20,9 +20,9 @@ def _scale(calls: Calls) -> Undo:
         @functools.wraps(original)
         def scale(self: GradScaler, outputs: Any) -> Any:
             scaled = original(self, outputs)
-            keeper = calls.keeper()
-            if keeper is not None and self.is_enabled() and isinstance(scaled, torch.Tensor):
-                calls.tell(keeper.scaled, scaled, self)
+            recorder = calls.recorder()
+            if recorder is not None and self.is_enabled() and isinstance(scaled, torch.Tensor):
+                calls.tell(recorder.scaled, scaled, self)
             return scaled
 
         return scale
@@ -35,12 +35,12 @@ def _unscale(calls: Calls) -> Undo:
         @functools.wraps(original)
         def unscale_(self: GradScaler, optimizer: torch.optim.Optimizer) -> Any:
             result = original(self, optimizer)
-            keeper = calls.keeper()
-            if keeper is not None and self.is_enabled():
-                if keeper.stepping.scaling is None:
-                    calls.tell(keeper.unscaled, optimizer, self)
+            recorder = calls.recorder()
+            if recorder is not None and self.is_enabled():
+                if recorder.steps.scaling is None:
+                    calls.tell(recorder.unscaled, optimizer, self)
                 else:
-                    calls.tell(keeper.noted, optimizer)
+                    calls.tell(recorder.noted, optimizer)
             return result
 
         return unscale_
@@ -55,16 +55,16 @@ def _step(calls: Calls) -> Undo:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def step(self: GradScaler, optimizer: torch.optim.Optimizer, *args: Any, **kw: Any) -> Any:
-            keeper = calls.keeper()
-            if keeper is None or not self.is_enabled():
+            recorder = calls.recorder()
+            if recorder is None or not self.is_enabled():
                 return original(self, optimizer, *args, **kw)
-            calls.tell(keeper.stepping.scaler_begins, self, optimizer)
+            calls.tell(recorder.steps.scaler_begins, self, optimizer)
             try:
                 result = original(self, optimizer, *args, **kw)
             except BaseException:
-                keeper.stepping.scaling = None
+                recorder.steps.scaling = None
                 raise
-            calls.tell(keeper.stepping.scaler_ends, optimizer)
+            calls.tell(recorder.steps.scaler_ends, optimizer)
             return result
 
         return step
@@ -77,9 +77,9 @@ def _update(calls: Calls) -> Undo:
         @functools.wraps(original)
         def update(self: GradScaler, *args: Any, **options: Any) -> Any:
             result = original(self, *args, **options)
-            keeper = calls.keeper()
-            if keeper is not None and self.is_enabled():
-                calls.tell(keeper.updated, self)
+            recorder = calls.recorder()
+            if recorder is not None and self.is_enabled():
+                calls.tell(recorder.updated, self)
             return result
 
         return update

@@ -38,13 +38,13 @@ def _silent(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
 def _step(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def step(self: LRScheduler, *args: Any, **options: Any) -> Any:
-        keeper = calls.keeper()
+        recorder = calls.recorder()
         with calls.quietly():
             result = original(self, *args, **options)
         optimizer = getattr(self, "optimizer", None)
-        if keeper is not None and optimizer is not None:
+        if recorder is not None and optimizer is not None:
             metric = isinstance(self, ReduceLROnPlateau)
-            calls.tell(keeper.ticked, self, optimizer, metric=metric)
+            calls.tell(recorder.ticked, self, optimizer, metric=metric)
         return result
 
     return step

@@ -32,11 +32,11 @@ def tap(calls: Calls) -> list[Undo]:
 def _save(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def save(thing: Any, *args: Any, **options: Any) -> Any:
-        keeper = calls.keeper()
+        recorder = calls.recorder()
         with calls.quietly():
             result = original(thing, *args, **options)
-        if keeper is not None:
-            calls.tell(keeper.stored.saved, thing)
+        if recorder is not None:
+            calls.tell(recorder.saved_state.saved, thing)
         return result
 
     return save
@@ -45,12 +45,12 @@ def _save(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
 def _load(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def load(source: Any, *args: Any, **options: Any) -> Any:
-        keeper = calls.keeper()
+        recorder = calls.recorder()
         with calls.quietly():
             loaded = original(source, *args, **options)
-        if keeper is not None:
+        if recorder is not None:
             disk = not isinstance(source, io.BytesIO)
-            calls.tell(keeper.stored.loaded, loaded, disk=disk)
+            calls.tell(recorder.saved_state.loaded, loaded, disk=disk)
         return loaded
 
     return load
@@ -59,11 +59,11 @@ def _load(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
 def _restore(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def load_state_dict(self: torch.nn.Module, state_dict: Any, *args: Any, **options: Any) -> Any:
-        keeper = calls.keeper()
+        recorder = calls.recorder()
         with calls.quietly():
             result = original(self, state_dict, *args, **options)
-        if keeper is not None:
-            calls.tell(keeper.stored.restored, self, state_dict)
+        if recorder is not None:
+            calls.tell(recorder.saved_state.restored, self, state_dict)
         return result
 
     return load_state_dict
