@@ -6,7 +6,6 @@ from typing import NoReturn
 
 import numpy
 import pytest
-import torch
 
 
 def refuse(*_: object, **__: object) -> NoReturn:
@@ -21,6 +20,9 @@ class Refused:
 
 
 def forbid_pickle(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Imported by the first step of an optimizer, it would keep a trap as base of its own classes.
+    import torch._dynamo  # noqa: F401
+
     for module in (pickle, _pickle):
         for name in ("load", "loads", "dump", "dumps"):
             monkeypatch.setattr(module, name, refuse)

@@ -113,7 +113,9 @@ def test_a_part_that_is_damaged_makes_all_ranks_go_on_from_the_one_before(
     expected = two_ranks.run(train_to_digest, "ddp", str(tmp_path / "whole"), options)
     cut = cut_after(tmp_path / "whole", 5, tmp_path / "cut")
     part = cut / "save-000005" / "part-00001.safetensors"
-    part.write_bytes(part.read_bytes()[:-1] + b"!")
+    content = bytearray(part.read_bytes())
+    content[-1] ^= 1
+    part.write_bytes(content)
 
     verified = main(["checkpoint", "verify", str(cut)])
     found = two_ranks.run(resume_warned, str(cut), options)
