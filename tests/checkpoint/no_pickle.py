@@ -21,7 +21,7 @@ class Refused:
 
 def forbid_pickle(monkeypatch: pytest.MonkeyPatch) -> None:
     # Imported by the first step of an optimizer, it would keep a trap as base of its own classes.
-    import torch._dynamo  # noqa: F401
+    import torch._dynamo
 
     for module in (pickle, _pickle):
         for name in ("load", "loads", "dump", "dumps"):

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gradkeeper.prove.errors import ProveError
-from gradkeeper.prove.proof import prove
-from gradkeeper.prove.telling import as_text
-from gradkeeper.prove.verdict import Proof
+from gradkeeper.prove import ProveError
+from gradkeeper.prove.proof import Proof, prove
+from gradkeeper.prove.text import as_text
 from gradkeeper.testing import assert_resume_exact
 from tests.prove.recipe import RECIPE
 

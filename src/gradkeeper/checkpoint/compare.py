@@ -40,6 +40,37 @@ def _of_lists(one: Any, other: Any, path: KeyPath) -> Iterator[Difference]:
         yield from differences(left, right, (*path, number))
 
 
+@dataclass(frozen=True)
+class Distance:
+    """Between two tensors or arrays of one type and shape that are not the same."""
+
+    elements: int
+    of: int
+    most: float
+
+    @property
+    def in_words(self) -> str:
+        if not self.elements:
+            return "equal numbers in other bits: the sign of a zero, or a NaN"
+        return f"{self.elements:,} of {self.of:,} elements"
+
+
+def distance(one: Any, other: Any) -> Distance | None:
+    """None where they are equal, bit by bit."""
+    left, right = _flat(one), _flat(other)
+    if left.tobytes() == right.tobytes():
+        return None
+    left, right = _numbers(left, one.dtype), _numbers(right, one.dtype)
+    differing = (left != right) & ~((left != left) & (right != right))
+    count = int(differing.sum())
+    return Distance(count, int(left.size), _most(left, right) if count else 0.0)
+
+
+def kind_of(tensor: Any) -> str:
+    """As in `float32[3, 4]`."""
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+
+
 def _of_leaves(one: Any, other: Any) -> str:
     import numpy
     import torch
@@ -66,15 +97,11 @@ def _bits(value: Any) -> Any:
 def _of_tensors(one: Any, other: Any) -> str:
     if (one.dtype, one.shape) != (other.dtype, other.shape):
         return _in_words(one, other)
-    left, right = _flat(one), _flat(other)
-    if left.tobytes() == right.tobytes():
+    found = distance(one, other)
+    if found is None:
         return ""
-    left, right = _numbers(left, one.dtype), _numbers(right, one.dtype)
-    differing = (left != right) & ~((left != left) & (right != right))
-    count = int(differing.sum())
-    if not count:
-        return "equal numbers in other bits: the sign of a zero, or a NaN"
-    return f"{count:,} of {left.size:,} elements differ, by at most {_most(left, right):.6g}"
+    most = f" differ, by at most {found.most:.6g}" if found.elements else ""
+    return found.in_words + most
 
 
 def _flat(value: Any) -> "numpy.ndarray[Any, Any]":
@@ -132,7 +159,7 @@ def _word(value: Any) -> str:
     if value is MISSING:
         return "nothing"
     if isinstance(value, torch.Tensor | numpy.ndarray):
-        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+        return kind_of(value)
     if isinstance(value, int) and value.bit_length() > 128:
         return f"an int of {value.bit_length():,} bits"  # which Python may refuse to print
     text = repr(value)

@@ -41,9 +41,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from gradkeeper.prove.errors import ProveError
+    from gradkeeper.prove import ProveError
     from gradkeeper.prove.proof import prove
-    from gradkeeper.prove.telling import as_json, as_text
+    from gradkeeper.prove.text import as_json, as_text
 
     command = args.command_line
     if command[:1] == ["--"]:

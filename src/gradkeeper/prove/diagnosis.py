@@ -1,4 +1,5 @@
-"""Where a restarted process parts from the uninterrupted run, and what was not restored.
+"""Where a restarted process parts from the uninterrupted run, what was not restored, and by how
+much the parameters differ in the end.
 
 A restart is put beside the place of the uninterrupted run that it resembles most, and both are
 read on from there until a step leaves other weights. What differed up to then is the cause, as far
@@ -7,7 +8,12 @@ as a witness can see.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
 
+from gradkeeper.checkpoint import Store
+from gradkeeper.checkpoint.compare import distance, kind_of
 from gradkeeper.prove.record import Backward, Record
 
 
@@ -172,3 +178,66 @@ def _last_resort(pairs: Pairs) -> list[str]:
             "not restored, such as buffers (BatchNorm), a mode, a loss scale or data read by hand"
         ]
     return ["it cannot be told: what a witness sees before the step is as it was"]
+
+
+# The parameters in the end
+
+
+@dataclass(frozen=True)
+class Difference:
+    parameter: str
+    elements: int
+    of: int
+    most: float | None  # None where they cannot be subtracted
+    what: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    differences: tuple[Difference, ...]
+    parameters: int
+    optimizers: tuple[int, int]  # as many as each run built
+
+
+def compare(whole: Path, resumed: Path) -> Comparison:
+    """The last optimizers of both: a restart need not build those whose work is done."""
+    one, other = _read(whole), _read(resumed)
+    built = len(one["parameters"]), len(other["parameters"])
+    shared = slice(-min(built), None) if all(built) else slice(0, 0)
+    names = [
+        name or f"parameter {number} of optimizer {owner}"
+        for owner, names in list(enumerate(one["names"], 1))[shared]
+        for number, name in enumerate(names, 1)
+    ]
+    pairs = list(zip_longest(_flat(one, shared), _flat(other, shared)))
+    names += [f"parameter {number}" for number in range(len(names) + 1, len(pairs) + 1)]
+    return Comparison(tuple(_compared(names, pairs)), len(pairs), built)
+
+
+def _read(folder: Path) -> Any:
+    found = Store(folder).load()
+    if found is None:
+        raise FileNotFoundError(folder)
+    return found.state
+
+
+def _flat(state: Any, shared: slice) -> list[Any]:
+    return [one for owned in state["parameters"][shared] for one in owned]
+
+
+def _compared(names: list[str], pairs: list[tuple[Any, Any]]) -> Iterator[Difference]:
+    for name, (one, other) in zip(names, pairs, strict=True):
+        if one is None or other is None:
+            run = "uninterrupted" if one is None else "killed"
+            count = (one if other is None else other).numel()
+            yield Difference(name, count, count, None, f"the {run} run does not have it")
+        elif (one.dtype, one.shape) != (other.dtype, other.shape):
+            count = one.numel()
+            what = f"{kind_of(one)} became {kind_of(other)}"
+            yield Difference(name, count, count, None, what)
+        else:
+            found = distance(one, other)
+            if found is not None:
+                most = f", by at most {found.most:.3g}" if found.elements else ""
+                what = found.in_words + most
+                yield Difference(name, found.elements, found.of, found.most, what)

@@ -5,24 +5,75 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gradkeeper.prove.checking import checked
-from gradkeeper.prove.errors import ProveError
-from gradkeeper.prove.killed import (
-    Killed,
-    failure,
-    first_parting,
-    refuse_what_is_not_fresh,
-    resumptions,
-    steps_by_weights,
+from gradkeeper.prove import ProveError
+from gradkeeper.prove.diagnosis import (
+    Comparison,
+    Parting,
+    began_anew,
+    compare,
+    parting,
+    seeded,
 )
-from gradkeeper.prove.outputs import written
+from gradkeeper.prove.process import Ended, Plan, Point, has_python, start
 from gradkeeper.prove.record import Record
-from gradkeeper.prove.running import Ended, Plan, Point, start
-from gradkeeper.prove.verdict import Proof, after
-from gradkeeper.prove.workplace import Source, Workplace, build, source_of, written_into
+from gradkeeper.prove.working_copy import (
+    Source,
+    WorkingCopy,
+    build,
+    source_of,
+    written,
+    written_into,
+)
+
+
+@dataclass(frozen=True)
+class Kill:
+    """Where a process was killed, and from which step the next one went on (None: not known)."""
+
+    at: Point
+    resumed: int | None
+    anew: bool = False  # the next one did not go on at all
+
+
+@dataclass(frozen=True)
+class Proof:
+    command: tuple[str, ...]
+    seed: int
+    asked: int
+    steps: int
+    backwards: int
+    kills: tuple[Kill, ...]
+    failure: str | None = None
+    comparison: Comparison | None = None  # made only if the digests of the weights differ
+    parting: Parting | None = None
+    left: tuple[str, ...] = ()  # files that it had written by the last kill, the newest first
+
+    @property
+    def exact(self) -> bool:
+        return self.resumed and self.equal
+
+    @property
+    def equal(self) -> bool:
+        """Whether both runs ended with the same weights. Those that start anew each time do too."""
+        same = self.comparison is None or not self.comparison.differences
+        return self.failure is None and same
+
+    @property
+    def resumed(self) -> bool:
+        """Whether any restart went on from where another process had come to."""
+        return any(not kill.anew for kill in self.kills)
+
+
+def after(point: Point) -> str:
+    """A point in words."""
+    step, micro = point
+    if not micro:
+        return f"after step {step}"
+    return f"in step {step + 1}, after micro-step {micro}"
+
 
 Say = Callable[[str], None]
 KILLS = 5
@@ -71,6 +122,127 @@ def _session(keep: Path | None) -> Iterator[Path]:
     yield keep.resolve()
 
 
+# The uninterrupted run
+
+
+def checked(ended: Ended) -> Record:
+    """The record of a run that ended well; else why there is nothing to compare."""
+    blind = ended.folder / "blind"
+    if ended.late is not None:
+        raise ProveError(
+            f"the script has not ended after {ended.late:g} seconds: give it more with --timeout, "
+            f"or less to do{ended.last_words()}"
+        )
+    if ended.code != 0:
+        raise ProveError(f"the script fails by itself, {how_it_ended(ended)}:{ended.last_words()}")
+    if not has_python(ended.folder):
+        raise ProveError(
+            "no Python was seen: name a command that runs a Python script, and not with -I or -E, "
+            "which keep it from being watched"
+        )
+    if blind.exists():
+        raise ProveError(
+            f"the script's Python cannot be watched ({blind.read_text()}): "
+            "install gradkeeper there too, from the clone or wheel that it came from here"
+        )
+    record = ended.record
+    if record is None or not record.steps:
+        raise ProveError(
+            "no optimizer took a step: does the script train, or did it find its own finished "
+            "checkpoint in the folder?"
+        )
+    if record.final is None:
+        raise ProveError("the script's end was not seen: it must not leave by os._exit")
+    return record
+
+
+def how_it_ended(ended: Ended) -> str:
+    return f"with exit code {ended.code}" if ended.code >= 0 else f"by signal {-ended.code}"
+
+
+# The run with kills
+
+
+@dataclass
+class KilledRun:
+    starts: list[Ended] = field(default_factory=list)
+    known: dict[str, int] = field(default_factory=dict)
+    kills: list[Point] = field(default_factory=list)
+    left: tuple[str, ...] = ()  # files in the copy at the last kill that it had written itself
+
+    @property
+    def records(self) -> list[Record]:
+        return [one.record for one in self.starts if one.record is not None]
+
+    def base(self, record: Record) -> int | None:
+        """The step that a process went on from; None if its weights are those of none."""
+        return self.known.get(record.began or "")
+
+    def learn(self, record: Record, otherwise: int) -> None:
+        base = self.base(record)
+        base = otherwise if base is None else base
+        for number, step in enumerate(record.steps, 1):
+            self.known.setdefault(step.weights, base + number)
+
+
+def steps_by_weights(whole: Record) -> dict[str, int]:
+    """Where a warm-up from 0 leaves weights as they were, the earliest step."""
+    known = {whole.began or "": 0}
+    for number, step in enumerate(whole.steps, 1):
+        known.setdefault(step.weights, number)
+    return known
+
+
+def refuse_what_is_not_fresh(killed: KilledRun) -> None:
+    """Asked of the first start only."""
+    first = killed.starts[0]
+    if len(killed.starts) > 1:
+        return
+    if first.record is None or killed.base(first.record):
+        raise ProveError(
+            "the second run did not start from the beginning: it found what the first one saved. "
+            "Let the script save into its working folder, or name the folder in its arguments: "
+            "each run gets its own of these, and of nothing else"
+        )
+    if first.code != 0 and not first.record.killed:
+        checked(first)
+
+
+def resumptions(killed: KilledRun, whole: Record) -> Iterator[Kill]:
+    for point, following in zip(killed.kills, killed.starts[1:], strict=False):
+        record = following.record
+        if record is None:
+            yield Kill(point, None)
+        else:
+            yield Kill(point, killed.base(record), began_anew(record, whole))
+
+
+def failure(killed: KilledRun) -> str | None:
+    last = killed.starts[-1]
+    number = len(killed.kills)
+    again = f"started again after kill {number}, it"
+    if last.late is not None:
+        return f"{again} has not ended after {last.late:g} seconds:{last.last_words()}"
+    if last.code != 0:
+        return f"{again} fails {how_it_ended(last)}:{last.last_words()}"
+    if last.record is None or last.record.final is None:
+        return f"{again} ends at once and builds no optimizer"
+    return None
+
+
+def first_parting(killed: KilledRun, whole: Record) -> Parting | None:
+    first, *restarts = killed.records
+    steady = seeded(first, whole)
+    for number, record in enumerate(restarts, 1):
+        found = parting(number, record, whole, steady)
+        if found is not None:
+            return found
+    return None
+
+
+# The runs
+
+
 @dataclass(frozen=True)
 class _Job:
     command: tuple[str, ...]
@@ -80,20 +252,20 @@ class _Job:
     timeout: float | None
 
     def run_whole(self, name: str, trainer: str | None = None) -> Ended:
-        workplace = self._workplace(name)
-        ended = self._start(workplace, self.session / name / "start", Plan(trainer))
+        working_copy = self._working_copy(name)
+        ended = self._start(working_copy, self.session / name / "start", Plan(trainer))
         self._clear(ended)
         return ended
 
-    def run_killed(self, whole: Record, points: Sequence[Point]) -> Killed:
-        workplace = self._workplace("killed")
-        killed = Killed(known=steps_by_weights(whole))
+    def run_killed(self, whole: Record, points: Sequence[Point]) -> KilledRun:
+        working_copy = self._working_copy("killed")
+        killed = KilledRun(known=steps_by_weights(whole))
         otherwise = 0
         try:
             for kill in [*points, None]:
                 folder = self.session / "killed" / f"start-{len(killed.starts) + 1}"
                 plan = Plan(whole.trainer, kill, killed.known, otherwise)
-                ended = self._start(workplace, folder, plan)
+                ended = self._start(working_copy, folder, plan)
                 killed.starts.append(ended)
                 refuse_what_is_not_fresh(killed)
                 if ended.record is None or not ended.record.killed or kill is None:
@@ -101,7 +273,7 @@ class _Job:
                 self.say(f"kill {len(killed.kills) + 1}: {after(kill)}")
                 killed.kills.append(kill)
                 outside = [str(path) for path in written(ended.folder) if path.is_file()]
-                killed.left = (*written_into(workplace), *outside)
+                killed.left = (*written_into(working_copy), *outside)
                 killed.learn(ended.record, otherwise)
                 otherwise = kill[0]
         finally:
@@ -109,7 +281,7 @@ class _Job:
                 self._clear(ended)
         return killed
 
-    def verdict(self, whole: Ended, killed: Killed, *, seed: int, asked: int) -> Proof:
+    def verdict(self, whole: Ended, killed: KilledRun, *, seed: int, asked: int) -> Proof:
         record, last = checked(whole), killed.starts[-1]
         proof = Proof(
             command=self.command,
@@ -124,8 +296,6 @@ class _Job:
         if proof.failure is not None or last.record is None or last.record.final == record.final:
             return proof
         self._refuse_chance(record)
-        from gradkeeper.prove.weights import compare
-
         found = compare(whole.folder / "final", last.folder / "final")
         return replace(proof, comparison=found, parting=first_parting(killed, record))
 
@@ -140,10 +310,10 @@ class _Job:
                 "the loader's generator), or use torch.use_deterministic_algorithms(True)"
             )
 
-    def _start(self, workplace: Workplace, folder: Path, plan: Plan) -> Ended:
-        return start(self.command, workplace, folder, plan, timeout=self.timeout)
+    def _start(self, working_copy: WorkingCopy, folder: Path, plan: Plan) -> Ended:
+        return start(self.command, working_copy, folder, plan, timeout=self.timeout)
 
-    def _workplace(self, name: str) -> Workplace:
+    def _working_copy(self, name: str) -> WorkingCopy:
         return build(self.source, self.session / name / "work")
 
     def _clear(self, ended: Ended) -> None:

@@ -6,11 +6,14 @@ hooks stay as they are: two functions of torch are wrapped, the rest are public 
 """
 
 import atexit
+import ctypes
 import functools
+import hashlib
 import json
 import os
+import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 from weakref import WeakKeyDictionary
@@ -23,9 +26,8 @@ from torch.optim.optimizer import (
 )
 from torch.utils.data import dataloader
 
-from gradkeeper.prove import digest
-from gradkeeper.prove.killing import kill_all
-from gradkeeper.prove.outputs import Outputs
+from gradkeeper.prove.process import kill_all
+from gradkeeper.prove.working_copy import StrayWrites
 from gradkeeper.watcher.names import ModuleMap
 from gradkeeper.watcher.patches import replace
 
@@ -55,7 +57,7 @@ class Witness:
         self._micro = 0
         self._backwards = 0
         self._began: str | None = None
-        self._outputs = Outputs(self._plan["roots"], folder / f"outputs-{os.getpid()}")
+        self._outputs = StrayWrites(self._plan["roots"], folder / f"outputs-{os.getpid()}")
 
     def tap(self) -> None:
         replace(Optimizer, "__init__", self._built)
@@ -108,7 +110,7 @@ class Witness:
         def fetch(iterator: Any) -> Any:
             batch = original(iterator)
             if self._here:
-                self._batch = digest.of_batch(batch)
+                self._batch = of_batch(batch)
             return batch
 
         return fetch
@@ -171,19 +173,19 @@ class Witness:
 
     def _state(self) -> dict[str, Any]:
         gradients = [one.grad for owned in self._owned for one in owned]
-        held = any(one is not None and bool(digest.local(one).any()) for one in gradients)
+        held = any(one is not None and bool(local(one).any()) for one in gradients)
         return {
             "step": self._steps,
             "micro": self._micro,
             "weights": self._weights(),
-            "optimizer": digest.of_tensors(_inner_state(self._number)),
-            "gradients": digest.of_tensors(gradients) if held else None,
+            "optimizer": of_tensors(_inner_state(self._number)),
+            "gradients": of_tensors(gradients) if held else None,
             "batch": self._batch,
-            "generators": digest.of_generators(),
+            "generators": of_generators(),
         }
 
     def _weights(self) -> str:
-        return digest.of_tensors(one for owned in self._owned for one in owned)
+        return of_tensors(one for owned in self._owned for one in owned)
 
     def _write(self, line: dict[str, Any]) -> None:
         if self._stream is not None:
@@ -207,10 +209,10 @@ class Witness:
         from gradkeeper.checkpoint import Store
 
         self._begin()
-        tensors = [[digest.local(one) for one in owned] for owned in self._owned]
+        tensors = [[local(one) for one in owned] for owned in self._owned]
         everything = [one for owned in tensors for one in owned]
         Store(self._folder / FINAL).save({"parameters": tensors, "names": self._names})
-        whole = digest.of_tensors(everything, budget=None)
+        whole = of_tensors(everything, budget=None)
         self._write(
             {
                 "kind": "end",
@@ -247,3 +249,81 @@ def _loss(tensors: Any) -> str | None:
 
 def _number(value: Any) -> float | None:
     return None if value is None else float(value)
+
+
+# Fingerprints of tensors, batches and random generators, at a bounded cost. Of more than BUDGET
+# elements a sample is taken: enough to recognise a state among those of a run. What the verdict
+# stands on is compared whole, elsewhere.
+
+BUDGET = 2**18
+
+
+def of_tensors(tensors: Iterable[torch.Tensor | None], *, budget: int | None = BUDGET) -> str:
+    several = [one if one is None else local(one) for one in tensors]
+    count = sum(one.numel() for one in several if one is not None)
+    stride = 1 if budget is None else max(1, count // budget)
+    hashed = hashlib.blake2b(digest_size=8)
+    for one in several:
+        if one is None:
+            hashed.update(b"none")
+            continue
+        hashed.update(f"{one.dtype}{tuple(one.shape)}".encode())
+        hashed.update(_memory(one.reshape(-1)[::stride]))
+    return hashed.hexdigest()
+
+
+def local(tensor: torch.Tensor) -> torch.Tensor:
+    """What this process holds of it, dense."""
+    tensor = tensor.detach()
+    if hasattr(tensor, "to_local"):
+        tensor = tensor.to_local()
+    if tensor.layout is not torch.strided:
+        tensor = tensor.to_dense()
+    return tensor
+
+
+def _memory(flat: torch.Tensor) -> bytes:
+    flat = flat.contiguous().cpu()
+    return ctypes.string_at(flat.data_ptr(), flat.numel() * flat.element_size())
+
+
+def of_batch(batch: Any) -> str | None:
+    """None where nothing in it is a tensor, a number or text."""
+    tensors: list[torch.Tensor] = []
+    words: list[str] = []
+    _collect(batch, tensors, words)
+    if not tensors and not words:
+        return None
+    text = hashlib.blake2b("\n".join(words).encode(), digest_size=4).hexdigest()
+    return of_tensors(tensors) + text
+
+
+def _collect(value: Any, tensors: list[torch.Tensor], words: list[str]) -> None:
+    match value:
+        case torch.Tensor():
+            tensors.append(value)
+        case str() | bytes() | int() | float():
+            words.append(repr(value))
+        case Mapping():
+            for one in value.values():
+                _collect(one, tensors, words)
+        case Sequence():
+            for one in value:
+                _collect(one, tensors, words)
+
+
+def of_generators() -> dict[str, str]:
+    """The default ones, by library."""
+    states = [torch.get_rng_state()]
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        states += torch.cuda.get_rng_state_all()
+    found = {"torch": of_tensors(states), "Python": _of_text(repr(random.getstate()))}
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        _, keys, place, *rest = numpy.random.get_state()
+        found["NumPy"] = _of_text(f"{keys.tobytes().hex()}{place}{rest}")
+    return found
+
+
+def _of_text(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from math import isfinite
 
-from gradkeeper.prove.verdict import Kill, Proof, after
+from gradkeeper.prove.proof import Kill, Proof, after
 
 MOST = 20
 

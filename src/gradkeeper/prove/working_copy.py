@@ -1,18 +1,23 @@
-"""A place of its own for each run: a copy of the working folder, so that no run finds what another
-one saved, and nothing of the user's is touched.
+"""A copy of the working folder for each run, so that no run finds what another one saved, and
+nothing of the user's is touched.
 
 Arguments that name a path are turned to the copy: those inside the folder, and absolute ones that
-do not exist yet, which can only be meant for output.
+do not exist yet, which can only be meant for output. What a script writes into the folder itself
+nevertheless, by an absolute path, is noted, to be removed before the next run.
 """
 
 import contextlib
+import functools
+import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from gradkeeper.prove.errors import ProveError
+from gradkeeper.prove import ProveError
 
 # Not read by a training script as data, or large and never written: linked, not copied.
 LINKED = frozenset({".git", ".hg", ".venv", "venv", "node_modules", "site-packages", ".tox"})
@@ -30,7 +35,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Workplace:
+class WorkingCopy:
     folder: Path
     copies: dict[Path, Path]
     copied: frozenset[tuple[Path, int]]  # each file in it, and when it was last changed
@@ -57,7 +62,7 @@ def source_of(command: Sequence[str], cwd: Path, share: Sequence[str], session: 
     return source
 
 
-def build(source: Source, folder: Path) -> Workplace:
+def build(source: Source, folder: Path) -> WorkingCopy:
     copies = {}
     for number, root in enumerate(source.roots):
         copies[root] = folder / f"{number}" / root.name
@@ -65,27 +70,27 @@ def build(source: Source, folder: Path) -> Workplace:
             _copy(root, copies[root], source)
         except (OSError, shutil.Error) as error:
             raise ProveError(f"{root} cannot be copied for a run of its own: {error}") from None
-    return Workplace(folder, copies, frozenset(_files(copies.values())))
+    return WorkingCopy(folder, copies, frozenset(_files(copies.values())))
 
 
-def written_into(workplace: Workplace) -> list[str]:
+def written_into(working_copy: WorkingCopy) -> list[str]:
     """What the runs have written into their copy and its outputs, the newest first."""
-    places = [*workplace.copies.values(), workplace.folder / "outputs"]
-    found = set(_files(places)) - workplace.copied
+    places = [*working_copy.copies.values(), working_copy.folder / "outputs"]
+    found = set(_files(places)) - working_copy.copied
     newest = sorted(found, key=lambda one: one[1], reverse=True)
     return [_name(path, places) for path, _ in newest]
 
 
-def turned(word: str, workplace: Workplace) -> str:
+def turned(word: str, working_copy: WorkingCopy) -> str:
     """An argument as this run gets it."""
     option, equals, path = word.rpartition("=") if word.startswith("-") else ("", "", word)
     if not os.path.isabs(path):
         return word
-    for root, copy in workplace.copies.items():
+    for root, copy in working_copy.copies.items():
         if _is_in(Path(path), [root]):
             return f"{option}{equals}{copy / Path(os.path.normpath(path)).relative_to(root)}"
     if not os.path.lexists(path) and os.path.isdir(os.path.dirname(os.path.normpath(path))):
-        fresh = workplace.folder / "outputs" / os.path.normpath(path).lstrip(os.sep)
+        fresh = working_copy.folder / "outputs" / os.path.normpath(path).lstrip(os.sep)
         fresh.parent.mkdir(parents=True, exist_ok=True)
         return f"{option}{equals}{fresh}"
     return word
@@ -152,3 +157,65 @@ def _refuse_what_is_too_large(source: Source) -> None:
                     f"{root} holds more than {LIMIT / 10**9:.0f} GB, and each run gets a copy of "
                     "it: name what the script only reads, to be linked instead: --share data"
                 )
+
+
+# Written into the folder that is only copied
+
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
+
+class StrayWrites:
+    """Writes a line for each such file: its path, and whether it was there before."""
+
+    def __init__(self, roots: list[str], log: Path) -> None:
+        self._roots = tuple(os.path.join(root, "") for root in roots)
+        self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._seen: set[str] = set()
+        self._here = True
+
+    def tap(self) -> None:
+        # For good: Python has no way to remove an audit hook.
+        sys.addaudithook(self._hear)
+
+    def leave(self) -> None:
+        self._here = False
+
+    def saving(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """To be put in the place of `torch.save`."""
+
+        @functools.wraps(original)
+        def save(thing: Any, f: Any, *args: Any, **options: Any) -> Any:
+            self._note(f)
+            return original(thing, f, *args, **options)
+
+        return save
+
+    def _hear(self, event: str, args: tuple[Any, ...]) -> None:
+        if event == "open" and isinstance(args[2], int) and args[2] & WRITING:
+            self._note(args[0])
+        elif event == "os.rename":
+            self._note(args[1])
+        elif event == "os.mkdir":
+            self._note(args[0])
+
+    def _note(self, path: Any) -> None:
+        if not self._here or not isinstance(path, str | os.PathLike):
+            return
+        whole = os.path.abspath(os.fsdecode(path))
+        if whole in self._seen or not whole.startswith(self._roots):
+            return
+        self._seen.add(whole)
+        if not (LINKED | SKIPPED).isdisjoint(Path(whole).parts):
+            return
+        line = json.dumps([whole, os.path.lexists(whole)])
+        os.write(self._log, f"{line}\n".encode())
+
+
+def written(folder: Path) -> dict[Path, bool]:
+    """By all processes of a run: whether each was there before the first one wrote to it."""
+    found: dict[Path, bool] = {}
+    for log in sorted(folder.glob("outputs-*")):
+        for line in log.read_text(encoding="utf-8").splitlines():
+            path, existed = json.loads(line)
+            found.setdefault(Path(path), existed)
+    return found

@@ -4,11 +4,10 @@ import signal
 
 import pytest
 
-from gradkeeper.prove.checking import checked
-from gradkeeper.prove.errors import ProveError
-from gradkeeper.prove.killed import Killed, failure
-from gradkeeper.prove.running import Ended, Plan, start
-from gradkeeper.prove.workplace import build, source_of
+from gradkeeper.prove import ProveError
+from gradkeeper.prove.process import Ended, Plan, start
+from gradkeeper.prove.proof import KilledRun, checked, failure
+from gradkeeper.prove.working_copy import build, source_of
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +33,7 @@ def test_a_start_that_takes_too_long_is_ended(ended: Ended) -> None:
 def test_what_hangs_is_told_with_its_last_words(ended: Ended) -> None:
     with pytest.raises(ProveError, match=r"(?s)not ended after \d+ seconds.*waits for a lock"):
         checked(ended)
-    said = failure(Killed(starts=[ended], kills=[(3, 0)]))
+    said = failure(KilledRun(starts=[ended], kills=[(3, 0)]))
     assert said is not None
     assert f"started again after kill 1, it has not ended after {ended.late} seconds" in said
     assert "waits for a lock" in said

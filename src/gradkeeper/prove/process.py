@@ -1,9 +1,11 @@
-"""One start of the command, with a witness in every Python process of it."""
+"""One start of the command, with a witness in every Python process of it, and its end."""
 
+import contextlib
 import importlib.util
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -11,11 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gradkeeper.prove import bootstrap
-from gradkeeper.prove.errors import ProveError
-from gradkeeper.prove.killing import kill_others
+from gradkeeper.prove import ProveError, bootstrap
 from gradkeeper.prove.record import Record, read
-from gradkeeper.prove.workplace import Workplace, turned
+from gradkeeper.prove.working_copy import WorkingCopy, turned
 
 Point = tuple[int, int]  # steps taken, and backward calls since the last one
 
@@ -37,14 +37,14 @@ class Ended:
     code: int
     record: Record | None
     folder: Path
-    workplace: Workplace
+    working_copy: WorkingCopy
     seconds: float
     late: float | None = None  # after how many seconds it was ended, because it took too long
 
     def last_words(self) -> str:
         """The end of what it printed, with the paths that its user knows."""
         text = (self.folder / "log").read_text(encoding="utf-8", errors="replace")
-        for root, copy in self.workplace.copies.items():
+        for root, copy in self.working_copy.copies.items():
             text = text.replace(str(copy), str(root))
         lines = text.rstrip().splitlines()[-12:]
         return "".join(f"\n    {line}" for line in lines)
@@ -52,23 +52,23 @@ class Ended:
 
 def start(
     command: Sequence[str],
-    workplace: Workplace,
+    working_copy: WorkingCopy,
     folder: Path,
     plan: Plan,
     *,
     timeout: float | None = None,
 ) -> Ended:
-    """Runs the command in its workplace until it ends or is killed."""
+    """Runs the command in its working_copy until it ends or is killed."""
     began = time.monotonic()
     folder.mkdir(parents=True)
-    _write_plan(folder, plan, [str(root) for root in workplace.copies])
-    words = [turned(word, workplace) for word in command]
+    _write_plan(folder, plan, [str(root) for root in working_copy.copies])
+    words = [turned(word, working_copy) for word in command]
     environment = _environment(folder)
     with (folder / "log").open("wb") as log:
         try:
             process = subprocess.Popen(
                 words,
-                cwd=workplace.cwd,
+                cwd=working_copy.cwd,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -80,7 +80,7 @@ def start(
         (folder / "group").write_text(str(process.pid))
         late = _wait(process, folder, timeout)
     seconds = time.monotonic() - began
-    return Ended(process.returncode, _record(folder), folder, workplace, seconds, late)
+    return Ended(process.returncode, _record(folder), folder, working_copy, seconds, late)
 
 
 def _wait(process: "subprocess.Popen[bytes]", folder: Path, timeout: float | None) -> float | None:
@@ -135,3 +135,38 @@ def _record(folder: Path) -> Record | None:
 
 def has_python(folder: Path) -> bool:
     return any(folder.glob("process-*"))
+
+
+# All processes of a start, ended as a power cut would
+
+
+def kill_all(folder: Path) -> None:
+    """At once, so that no launcher or shell goes on by itself; this process last."""
+    kill_others(folder)
+    _kill(os.getpid())
+
+
+def kill_others(folder: Path) -> None:
+    """All but this process, unless it is of the command's own group."""
+    here = os.getpid()
+    for path in folder.glob("process-*"):
+        other = int(path.name.partition("-")[2])
+        # Launchers give their workers sessions of their own, which the group does not reach.
+        if other != here and _is_ours(other, folder):
+            _kill(other)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(int((folder / "group").read_text()), signal.SIGKILL)
+
+
+def _is_ours(process: int, folder: Path) -> bool:
+    """Its number may have passed to a stranger: where that cannot be told, it is left alone."""
+    try:
+        environment = Path(f"/proc/{process}/environ").read_bytes()
+    except OSError:
+        return False
+    return f"{bootstrap.ENV}={folder}".encode() in environment.split(b"\0")
+
+
+def _kill(process: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from gradkeeper.prove.errors import ProveError
-from gradkeeper.prove.workplace import build, source_of, turned
+from gradkeeper.prove import ProveError
+from gradkeeper.prove.working_copy import build, source_of, turned
 
 
 @pytest.fixture
