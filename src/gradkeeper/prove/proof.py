@@ -272,7 +272,7 @@ class _Job:
                     break
                 self.say(f"kill {len(killed.kills) + 1}: {after(kill)}")
                 killed.kills.append(kill)
-                outside = [str(path) for path in written(ended.folder) if path.is_file()]
+                outside = [str(path) for path in self._written_outside(ended) if path.is_file()]
                 killed.left = (*written_into(working_copy), *outside)
                 killed.learn(ended.record, otherwise)
                 otherwise = kill[0]
@@ -318,9 +318,7 @@ class _Job:
 
     def _clear(self, ended: Ended) -> None:
         """Removes what this start wrote into the folder itself, by an absolute path."""
-        found = written(ended.folder).items()
-        # With --keep the copies may be in the folder too: what is written there is meant to stay.
-        files = {path: old for path, old in found if not path.is_relative_to(self.session)}
+        files = self._written_outside(ended)
         old = sorted(str(path) for path, existed in files.items() if existed and path.is_file())
         for path, existed in sorted(files.items(), reverse=True):
             if not existed:
@@ -331,6 +329,11 @@ class _Job:
                 "its runs would find each other's. Move it away, or let the script use a path "
                 "relative to its working folder"
             )
+
+    def _written_outside(self, ended: Ended) -> dict[Path, bool]:
+        found = written(ended.folder).items()
+        # With --keep the copies may be in the folder too: what is written there is meant to stay.
+        return {path: old for path, old in found if not path.is_relative_to(self.session)}
 
 
 def _remove(path: Path) -> None:
