@@ -316,6 +316,57 @@ def test_a_fix_has_nothing_to_add_where_one_loss_feeds_two_optimizers(
     assert out == "the books balance: nothing found in 1 training loop\n"
 
 
+HELPERS = """\
+def train(model, optimizer, loader):
+    for x in loader:
+        model(x).mean().backward()
+        optimizer.step()
+"""
+CALLER = """\
+import torch
+from helpers import train
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    train(model, optimizer, torch.randn(6, 8, 4))
+    for p in model.parameters():
+        {between}
+    model(torch.randn(8, 4)).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=False)
+"""
+
+
+@pytest.mark.parametrize("option", ["--fix", "--diff"])
+def test_a_fix_that_would_bring_a_fault_to_another_file_is_not_made(
+    here: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    (here / "helpers.py").write_text(HELPERS)
+    (here / "main.py").write_text(CALLER.format(between="p.grad.zero_()"))
+
+    assert check(".", option) == 1
+
+    out, err = capsys.readouterr()
+    assert (here / "helpers.py").read_text() == HELPERS
+    assert "+ " not in out
+    assert (
+        "helpers.py is left as it is: its fix brings GK601 none-grad-access to main.py:9:9" in err
+    )
+
+
+def test_a_fix_that_suits_the_files_that_import_it_is_made(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "helpers.py").write_text(HELPERS)
+    (here / "main.py").write_text(CALLER.format(between="print(p.shape)"))
+
+    assert check(".", "--fix") == 0
+
+    assert capsys.readouterr().err == "fixed 1, 0 left\n"
+    assert (here / "helpers.py").read_text() == HELPERS + "        optimizer.zero_grad()\n"
+
+
 def test_diff_counts_what_cannot_be_fixed_and_leaves_the_file(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -67,16 +67,18 @@ def run(args: argparse.Namespace) -> int:
     findings = wanted([one for _, checked in results for one in checked.findings], args.held)
     if args.write_baseline:
         return _write_baseline(findings, args)
-    if args.diff:
-        from gradkeeper.cli.fixing import show
-
-        show(findings, wanted, args.held, unsafe=args.unsafe_fixes)
-        return _code(findings, args)
     remarks = False
-    if args.fix:
-        from gradkeeper.cli.fixing import fix
+    if args.diff or args.fix:
+        from gradkeeper.cli.fixing import Program, fix, show
 
-        findings, remarks = fix(findings, wanted, unsafe=args.unsafe_fixes)
+        by_file: dict[str, list[Finding]] = {path: [] for path, _ in results}
+        for one in findings:
+            by_file.setdefault(one.site.file, []).append(one)
+        program = Program(list(by_file), wanted, by_file, args.held, unsafe=args.unsafe_fixes)
+        if args.diff:
+            show(program)
+            return _code(findings, args)
+        findings, remarks = fix(program)
     _report(findings, results, args, remarks=remarks)
     if args.statistics:
         _statistics(results, args)

@@ -1,42 +1,116 @@
-"""What `check --fix` does to files, and what `check --diff` shows of it."""
+"""What `check --fix` does to files, and what `check --diff` shows of it.
 
-from collections.abc import Callable, Iterable
+A fix is tried on the whole program: it must bring nothing new to the files that import its own.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gradkeeper.cli.errors import CliError
 from gradkeeper.cli.streams import complain, tell
 from gradkeeper.lint.check import check_bytes
+from gradkeeper.lint.files import Sources, importers
 from gradkeeper.lint.fixes import ZEROED, Mended, diff, mend, shared
 from gradkeeper.report.text import place
 
 if TYPE_CHECKING:
     from gradkeeper.model.finding import Finding
 
-Wanted = Callable[[list["Finding"], dict[str, bytes]], list["Finding"]]
+Wanted = Callable[[list["Finding"], Mapping[str, bytes]], list["Finding"]]
 """The findings that were asked for, of files whose bytes may not be on disk yet."""
 
 
-def fix(findings: "list[Finding]", wanted: Wanted, *, unsafe: bool) -> "tuple[list[Finding], bool]":
+@dataclass(slots=True)
+class Program:
+    """The files that were checked together, and what is said of each; fixes change both."""
+
+    paths: Sequence[str]
+    wanted: Wanted
+    found: dict[str, list["Finding"]]
+    held: dict[str, bytes]
+    """What is not on disk: standard input, and what was fixed so far."""
+    unsafe: bool
+    mended: dict[str, Mended] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def fixed(self) -> int:
+        return sum(mended.fixed for mended in self.mended.values())
+
+    @property
+    def left(self) -> list["Finding"]:
+        return [one for some in self.found.values() for one in some]
+
+    def mend(self) -> None:
+        for path in list(self.found):
+            if any(one.fix for one in self.found[path]):
+                self._mend(path)
+
+    def _mend(self, path: str) -> None:
+        def check(new: bytes) -> list["Finding"]:
+            return self._check(path, {**self.held, path: new})
+
+        mended = mend(self._read(path), self.found[path], check, unsafe=self.unsafe)
+        if not mended.fixed:
+            return
+        held = {**self.held, path: mended.raw}
+        elsewhere = {
+            one: self._check(one, held) for one in importers(path, self.paths, Sources(held))
+        }
+        for other, after in elsewhere.items():
+            news = _news(self.found.get(other, []), after)
+            if news:
+                self.remarks.append(f"{path} is left as it is: its fix brings {_named(news[0])}")
+                return
+        self.held, self.mended[path] = held, mended
+        self.found |= {path: list(mended.left), **elsewhere}
+        self.remarks += _remarks(path, mended)
+
+    def _check(self, path: str, held: Mapping[str, bytes]) -> list["Finding"]:
+        raw = held[path] if path in held else self._read(path)
+        return self.wanted(check_bytes(raw, path, sources=Sources(held)).findings, held)
+
+    def _read(self, path: str) -> bytes:
+        try:
+            return self.held[path] if path in self.held else Sources().read(path)
+        except OSError as error:
+            raise CliError(f"{path} cannot be read again: {error.strerror}") from None
+
+
+def fix(program: Program) -> "tuple[list[Finding], bool]":
     """Applies what may be applied. Returns the findings that stay, as they stand afterwards, and
     whether there was something else to say."""
-    left: list[Finding] = []
-    remarks: list[str] = []
-    fixed = 0
-    for path, some in _by_file(findings).items():
-        if not any(one.fix for one in some):
-            left += some
-            continue
-        mended = _mended(path, _read(path), some, wanted, unsafe=unsafe)
-        if mended.fixed:
-            _write(path, mended.raw)
-        fixed += mended.fixed
-        left += mended.left
-        remarks += _remarks(path, mended)
-    if fixed:
-        complain(f"fixed {fixed}, {len(left)} left")
-    for remark in remarks:
+    program.mend()
+    for path, mended in program.mended.items():
+        _write(path, mended.raw)
+    if program.fixed:
+        complain(f"fixed {program.fixed}, {len(program.left)} left")
+    for remark in program.remarks:
         complain(remark)
-    return left, bool(remarks)
+    return program.left, bool(program.remarks)
+
+
+def show(program: Program) -> None:
+    """Prints what `fix` would change."""
+    before = len(program.left)
+    program.mend()
+    for path, mended in program.mended.items():
+        tell(diff(mended.old, mended.new, path))
+    if before:
+        complain(f"{before} found, {program.fixed} would be fixed")
+    for remark in program.remarks:
+        complain(remark)
+
+
+def _news(before: "list[Finding]", after: "list[Finding]") -> "list[Finding]":
+    """Lines of a file that was not changed are the same lines."""
+    known = {(one.rule, one.cell, one.site.line) for one in before}
+    return [one for one in after if (one.rule, one.cell, one.site.line) not in known]
+
+
+def _named(finding: "Finding") -> str:
+    return f"{finding.rule} {finding.name} to {place(finding)}"
 
 
 def _remarks(path: str, mended: Mended) -> list[str]:
@@ -50,49 +124,6 @@ def _remarks(path: str, mended: Mended) -> list[str]:
         for one in found
         if one.rule == shared.code and (one.rule, one.cell, one.site.line) not in told
     ]
-
-
-def show(
-    findings: "list[Finding]", wanted: Wanted, held: dict[str, bytes], *, unsafe: bool
-) -> None:
-    """Prints what `fix` would change. `held`: what was read from elsewhere than a file."""
-    fixed = 0
-    remarks: list[str] = []
-    for path, some in _by_file(findings).items():
-        if any(one.fix for one in some):
-            raw = held[path] if path in held else _read(path)
-            mended = _mended(path, raw, some, wanted, unsafe=unsafe)
-            tell(diff(mended.old, mended.new, path))
-            fixed += mended.fixed
-            remarks += _remarks(path, mended)
-    if findings:
-        complain(f"{len(findings)} found, {fixed} would be fixed")
-    for remark in remarks:
-        complain(remark)
-
-
-def _by_file(findings: "Iterable[Finding]") -> "dict[str, list[Finding]]":
-    found: dict[str, list[Finding]] = {}
-    for one in findings:
-        found.setdefault(one.site.file, []).append(one)
-    return found
-
-
-def _mended(
-    path: str, raw: bytes, findings: "list[Finding]", wanted: Wanted, *, unsafe: bool
-) -> Mended:
-    def check(new: bytes) -> "list[Finding]":
-        return wanted(check_bytes(new, path).findings, {path: new})
-
-    return mend(raw, findings, check, unsafe=unsafe)
-
-
-def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as stream:
-            return stream.read()
-    except OSError as error:
-        raise CliError(f"{path} cannot be read again: {error.strerror}") from None
 
 
 def _write(path: str, raw: bytes) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gradkeeper.lint import suppress
-from gradkeeper.lint.files import decode
+from gradkeeper.lint.files import DISK, Sources, decode
 from gradkeeper.lint.parsing import TOO_DEEP, not_checked, parse, unparsable
 from gradkeeper.lint.vocabulary import may_train
 from gradkeeper.model.finding import Finding, Findings
@@ -100,8 +100,7 @@ def check_file(
 ) -> Checked:
     """Reads and checks one file. A byte scan tells whether it can train at all."""
     try:
-        with open(path, "rb") as stream:
-            raw = stream.read()
+        raw = DISK.read(path)
     except OSError as error:
         why = ValueError(f"it cannot be opened ({error.strerror or error})")
         return Checked([unparsable(why, path)])
@@ -115,13 +114,19 @@ def check_bytes(
     thorough: bool = True,
     fixes: bool = True,
     rules: "Iterable[Rule] | None" = None,
+    sources: Sources = DISK,
 ) -> Checked:
     """What a file of this name would be told if it held this. Never raises."""
-    return guarded(path, lambda: _check_bytes(raw, path, thorough, fixes, rules))
+    return guarded(path, lambda: _check_bytes(raw, path, thorough, fixes, rules, sources))
 
 
 def _check_bytes(
-    raw: bytes, path: str, thorough: bool, fixes: bool, rules: "Iterable[Rule] | None"
+    raw: bytes,
+    path: str,
+    thorough: bool,
+    fixes: bool,
+    rules: "Iterable[Rule] | None",
+    sources: Sources,
 ) -> Checked:
     if path.endswith(".ipynb"):
         return check_notebook(raw, path, fixes=fixes, rules=rules)
@@ -131,7 +136,7 @@ def _check_bytes(
     from gradkeeper.lint.project import Project
     from gradkeeper.rules import ALL
 
-    return check_source(raw, path, rules or ALL, project=Project(path), fixes=fixes)
+    return check_source(raw, path, rules or ALL, project=Project(path, sources), fixes=fixes)
 
 
 def check_notebook(

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import translate
 
 from gradkeeper.lint.words import words
@@ -117,6 +117,56 @@ def _pattern(base: str, line: str) -> tuple[str, re.Pattern[str], bool, bool] | 
     body = "/".join(parts).replace(".*/", "(?:.*/)?")
     start = "" if anchored else "(?:.*/)?"
     return base, re.compile(f"{start}{body}$"), negated, folders_only
+
+
+class Sources:
+    """What files hold: what is on disk, but for those that a fix would change."""
+
+    def __init__(self, changed: Mapping[str, bytes] | None = None) -> None:
+        self._changed = {os.path.abspath(path): raw for path, raw in (changed or {}).items()}
+
+    def read(self, path: str) -> bytes:
+        """OSError if it cannot be."""
+        changed = self._changed.get(os.path.abspath(path))
+        if changed is not None:
+            return changed
+        with open(path, "rb") as stream:
+            return stream.read()
+
+
+DISK = Sources()
+IMPORT = re.compile(
+    rb"^[ \t]*(?:from[ \t]+[\w.]+[ \t]+import[ \t]*(?:\([^)]*\)|[^\n]*)|import[ \t][^\n]*)", re.M
+)
+WORD = re.compile(rb"\w+")
+
+
+def importers(path: str, paths: Iterable[str], sources: Sources = DISK) -> list[str]:
+    """Those of the files that import this one, or one that does, as far as names can tell."""
+    words = {one: _imported(one, sources) for one in paths if one != path}
+    found: dict[str, None] = {}
+    waiting = [path]
+    while waiting:
+        name = _module(waiting.pop())
+        new = [one for one in words if one not in found and name in words[one]]
+        found.update(dict.fromkeys(new))
+        waiting += new
+    return list(found)
+
+
+def _module(path: str) -> bytes:
+    """What a file is imported by: its own name, or its folder's."""
+    folder, name = os.path.split(os.path.abspath(path))
+    stem = os.path.splitext(name)[0]
+    return (os.path.basename(folder) if stem == "__init__" else stem).encode("utf-8", "replace")
+
+
+def _imported(path: str, sources: Sources) -> set[bytes]:
+    try:
+        raw = sources.read(path)
+    except OSError:
+        return set()
+    return {word for one in IMPORT.findall(raw) for word in WORD.findall(one)}
 
 
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")

@@ -3,6 +3,7 @@
 import ast
 import os
 
+from gradkeeper.lint.files import DISK, Sources
 from gradkeeper.lint.survey import survey
 from gradkeeper.lint.values import Frame, Value
 from gradkeeper.lint.vocabulary import TRAINING
@@ -14,7 +15,8 @@ MOST_BYTES = 200_000
 class Project:
     """Finds modules beside a file and above it. Only those that train themselves are followed."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, sources: Sources = DISK) -> None:
+        self.sources = sources
         self.folder = os.path.dirname(os.path.abspath(path))
         self._trees: dict[str, ast.Module | None] = {}
         self._surveys: dict[str, Value] = {}
@@ -67,8 +69,7 @@ class Project:
         tree: ast.Module | None = None
         if len(self._trees) < MOST_FILES:
             try:
-                with open(path, "rb") as stream:
-                    raw = stream.read(MOST_BYTES + 1)
+                raw = self.sources.read(path)
                 if len(raw) <= MOST_BYTES and TRAINING.search(raw):
                     tree = ast.parse(raw, path)
                     self._surveys[path] = survey(tree)
