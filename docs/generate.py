@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 # Run as a file, it is in no package.
-from docs import pages  # noqa: E402
+from docs import pages, reference  # noqa: E402
 from docs.tables import with_tables  # noqa: E402
 
 README = ROOT / "README.md"
@@ -114,6 +114,7 @@ def main(words: list[str]) -> int:
         file.write_text(wanted[file])
     write_pages()
     write_benchmarks()
+    (ROOT / "docs" / "reference.md").write_text(reference.page())
     for source, page in COPIES.items():
         # From inside docs/, where the pages are, its pictures are nearer.
         text = (ROOT / source).read_text().replace("](docs/", "](")

@@ -34,16 +34,36 @@ Thing = TypeVar("Thing")
 class Engine:
     """Runs training windows: every gradient a loss produces reaches the weights exactly once.
 
-    With several owners, models and optimizers are dicts by name; scheduler, clip_norm and
-    clip_value may be. `to` moves batches to a device. `log` is called with the step and a dict of
-    numbers after each window. On several ranks, `sync` says on which micro-batches of a window
-    gradients are exchanged: "last" (default for DDP) or "every" (default for FSDP2). `tape` is
-    where the engine writes down what it did; left out, the latest events are kept in memory.
-
-    `checkpoint` is a folder or an fsspec URL to save to and to resume from: every `save_every`
-    steps, when save() asks for it, and on SIGTERM and SIGUSR1. The newest `keep` are kept, and
-    each whose number `keep_every` divides. `overwrite` replaces another run's. `unstated` says
-    what becomes of a loader that cannot say where it is: "read" up to the place, or "refuse".
+    model: what is trained. With several owners (a GAN's two networks), a dict of them by name.
+        Under torchrun it is wrapped in DistributedDataParallel or sharded by fully_shard already.
+    optimizer: what spends its gradients; with several owners, a dict by the same names.
+    scheduler: ticks once for each step taken, and is saved too; with several owners, a dict by
+        name. ReduceLROnPlateau is saved, but its metric is yours: call its step(metric) between
+        windows.
+    clip_norm: gradients whose norm over all parameters is larger are scaled down to it, after they
+        are normalised and before the step. One number, or a dict by owner.
+    clip_value: each entry of the gradients is cut to between -clip_value and clip_value. One number
+        or a dict by owner; not together with clip_norm.
+    precision: "fp32", or "bf16" or "fp16" for autocast inside windows; fp16 brings a loss scale.
+    on_nonfinite: NaN or inf in the gradients never reach the weights; "raise" raises
+        NonFiniteError, "skip" takes no step and goes on. An overflow of fp16's scale is a skip.
+    sync: on several ranks, on which micro-batches of a window gradients are exchanged: "last"
+        (default for DDP) or "every" (default for FSDP2).
+    to: a device that micro-batches are moved to, whatever they are made of; None leaves them.
+    progress: shows a bar for each epoch, on the first rank only.
+    log: a function that is called with the step and a dict of numbers (loss, grad_norm, weight,
+        lr, stepped) after each window.
+    tape: a Tape of your own, on which the engine writes down all that it does; left out, the latest
+        events are kept in memory.
+    checkpoint: a folder or an fsspec URL to save to and to resume from: every `save_every` steps,
+        when save() asks for it, and on SIGTERM and SIGUSR1.
+    save_every: saves after so many steps, while training goes on; None saves only when asked.
+    keep: how many of the newest checkpoints stay; two at least.
+    keep_every: those whose number it divides stay too, however old; None keeps none of them.
+    overwrite: another run's checkpoints in the folder are replaced at the first save; else that is
+        refused.
+    unstated: what becomes of a loader that cannot say where it is: on resume its batches are "read"
+        again up to the place, or it is "refuse"d before training begins.
     """
 
     def __init__(
@@ -103,11 +123,19 @@ class Engine:
         return {name: owner.steps for name, owner in self._owners.items()}
 
     def window(self, owner: str | None = None) -> Window:
-        """One window, for micro-batches that the caller brings."""
+        """One window, for micro-batches that the caller brings.
+
+        owner: whose parameters it credits; may be left out where there is one owner only.
+        """
         return Window(self._owner(owner), self._desk)
 
     def windows(self, loader: Iterable[Any], size: int = 1, epochs: int = 1) -> Iterator[Window]:
-        """Windows of `size` micro-batches; a short tail of an epoch is one more window."""
+        """Windows of `size` micro-batches; a short tail of an epoch is one more window.
+
+        loader: a DataLoader, a list, or anything that can be iterated anew for each epoch.
+        size: micro-batches in a window, on each rank.
+        epochs: how often the loader is read through.
+        """
         _check_counts(size=size, epochs=epochs)
         return self._windows(self._owner(None), self._loop("windows", loader, size, epochs))
 
@@ -124,7 +152,12 @@ class Engine:
                     _check_used(window, unread)
 
     def batches(self, loader: Iterable[Any], size: int = 1, epochs: int = 1) -> Iterator[list[Any]]:
-        """Groups of `size` micro-batches, for loops with several owners; the last may be short."""
+        """Groups of `size` micro-batches, for loops with several owners; the last may be short.
+
+        loader: as for windows().
+        size: micro-batches in a group, each of which may be read more than once.
+        epochs: how often the loader is read through.
+        """
         _check_counts(size=size, epochs=epochs)
         return self._groups(self._loop("batches", loader, size, epochs))
 
@@ -153,7 +186,12 @@ class Engine:
         return self._keeper.resume()
 
     def track(self, name: str, thing: Thing) -> Thing:
-        """Keeps `thing` too: anything with state_dict(), a random generator, a list or a dict."""
+        """Keeps `thing` too, and hands it back.
+
+        name: under which it is saved.
+        thing: anything with state_dict() and load_state_dict(), a random generator, a list or a
+            dict. It is filled again in place, at resume() or when it is tracked after that.
+        """
         self._run.track(name, thing)
         return thing
 
@@ -162,7 +200,10 @@ class Engine:
         return self._keeper.state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from what state_dict() gave, as resume() does from a checkpoint."""
+        """Goes on from what state_dict() gave, as resume() does from a checkpoint.
+
+        state: of an engine of the same model, optimizer, loader and window size.
+        """
         self._keeper.load(state)
 
     def _loop(self, kind: Kind, loader: Iterable[Any], size: int, epochs: int) -> Loop:

@@ -32,6 +32,9 @@ Closure = Callable[[], object]
 
 
 class Window:
+    """The `with` block in which losses are credited. Leaving it normalises, unscales, clips, steps,
+    ticks the scheduler and zeroes: once, in that order."""
+
     def __init__(
         self,
         owner: Owner,
@@ -73,6 +76,7 @@ class Window:
 
     @property
     def owner(self) -> str:
+        """Whose parameters it credits."""
         return self._owner.name
 
     @property
@@ -82,6 +86,7 @@ class Window:
 
     @property
     def stepped(self) -> bool:
+        """Whether its step was taken."""
         return self._outcome.stepped
 
     @property
@@ -282,7 +287,10 @@ class Window:
     # Its losses
 
     def closure(self, function: Closure) -> Closure:
-        """Lets the optimizer evaluate the window's backward calls as often as it asks."""
+        """Lets the optimizer evaluate the window's backward calls as often as it asks (LBFGS).
+
+        function: takes nothing, and makes all of the window's backward calls; for a decorator.
+        """
         self._must_be_open("given a closure")
         if self._owner.precision.scaler:
             raise WindowError("closures cannot be used in fp16: use bf16 or fp32")
@@ -301,7 +309,17 @@ class Window:
         counts: bool = True,
         retain_graph: bool | None = None,
     ) -> None:
-        """Credits a loss: a mean over `weight` items, or with reduction="sum" a sum over them."""
+        """Credits a loss: a mean over `weight` items, or with reduction="sum" a sum over them.
+
+        loss: a tensor of one number.
+        weight: how many items it speaks of, a number or a tensor without dimensions; 1 if left
+            out. What is spent is the mean over all items of the window, and of all ranks. A loss of
+            weight 0 adds nothing, even if it is NaN.
+        reduction: "mean", or "sum" where the loss is a sum over its items.
+        counts: False for a further loss over the items of the call before (auxiliary, real and fake
+            halves): it takes that call's weight, and adds nothing to the divisor.
+        retain_graph: passed on to torch, for a graph that a later loss goes through again.
+        """
         if self.state != "open":
             self._must_be_open("credited")
         self._desk.journal.here()
