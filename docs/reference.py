@@ -12,7 +12,7 @@ from gradkeeper.engine import Engine, Window, errors
 
 ENTRY = re.compile(r"^(\w+): (.*(?:\n {4,}.*)*)", re.M)
 CLASSES = (Engine, Window)
-INNER = {Window: ("state", "resumable", "credited", "credits", "kept")}
+INNER: dict[type, tuple[str, ...]] = {Window: ("state", "resumable", "credited", "credits", "kept")}
 """Public among the engine's own files only."""
 
 
