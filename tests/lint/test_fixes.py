@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from gradkeeper.lint import check_source
-from gradkeeper.lint.check import rehearse_tree
 from gradkeeper.lint.fixes import apply, attach
 from gradkeeper.model.finding import Finding
 from gradkeeper.rules import ALL
@@ -18,8 +17,8 @@ AMP = HEAD + "scaler = torch.amp.GradScaler('cpu', init_scale=64.0)\n"
 DATA = "for x in torch.randn(6, 8, 4):"
 
 
-def rehearsed(tree: ast.Module) -> list[Finding]:
-    return rehearse_tree(tree, "train.py", ALL).findings
+def again(code: str) -> list[Finding]:
+    return check_source(code, "train.py", ALL, fixes=False).findings
 
 
 def fixed(code: str, rule: str) -> str:
@@ -183,8 +182,38 @@ def test_a_fix_asks_what_a_line_did_not_how_the_note_beside_it_is_worded(rule: s
         for one in found
     ]
 
-    again = attach(reworded, code, "train.py", ast.parse(code), rehearsed)
-    assert [one.fix for one in again] == [one.fix for one in found]
+    attached = attach(reworded, code, "train.py", ast.parse(code), again)
+    assert [one.fix for one in attached] == [one.fix for one in found]
+
+
+def test_a_step_in_another_file_moves_no_line_of_this_one() -> None:
+    code = CASES["GK102"][0]
+    found = check_source(code, "train.py", ALL).findings
+    elsewhere = [
+        replace(
+            one,
+            because=tuple(
+                replace(line, site=line.site._replace(file="other.py")) for line in one.because
+            ),
+        )
+        for one in found
+    ]
+
+    assert found[0].fix is not None
+    (unfixed,) = attach(elsewhere, code, "train.py", ast.parse(code), again)
+    assert unfixed.fix is None
+
+
+def test_a_silenced_fault_keeps_no_other_from_being_fixed() -> None:
+    twice = loop("model(x).mean().backward()\noptimizer.step()  # noqa: GK101")
+    second = (
+        "other = nn.Linear(4, 1)\nlate = torch.optim.SGD(other.parameters(), lr=0.1)\n"
+        "for x in loader:\n    other(x).mean().backward()\n    late.step()\n"
+    )
+
+    found = check_source(twice + second, "train.py", ALL).findings
+
+    assert [one.fix is not None for one in found if one.rule == "GK101"] == [True]
 
 
 def test_a_zero_never_lands_inside_an_accumulation() -> None:

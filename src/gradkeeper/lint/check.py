@@ -224,8 +224,8 @@ def _check_source(
     if checked.findings and fixes:
         from gradkeeper.lint.fixes import attach
 
-        def again(new: ast.Module) -> list[Finding]:
-            return rehearse_tree(new, path, rules, project=project).findings
+        def again(new: str) -> list[Finding]:
+            return _check_source(new, path, rules, project, fixes=False, book=None).findings
 
         checked.findings = attach(checked.findings, source, path, tree, again)
     return checked

@@ -19,7 +19,7 @@ NO_NEWLINE = "\n\\ No newline at end of file\n"
 MOST_ROUNDS = 8
 UNCOVERED = {"GK101": {"GK104"}}
 """What a fix may bring to light: a step that spends old gradients again hides whose else it has."""
-Rehearse = Callable[[ast.Module], list[Finding]]
+Again = Callable[[str], list[Finding]]
 """What would be said of the same file with another text, in the program that it belongs to."""
 Check = Callable[[bytes], list[Finding]]
 
@@ -102,23 +102,21 @@ class Source:
 
 
 def attach(
-    findings: list[Finding], text: str, path: str, tree: ast.Module, rehearse: Rehearse
+    findings: list[Finding], text: str, path: str, tree: ast.Module, again: Again
 ) -> list[Finding]:
     """The findings, with fixes where one was found that holds."""
     if not any(finding.rule in MAKERS for finding in findings):
         return findings
     source = Source(text, path, tree, lines_of(text))
-    return [replace(one, fix=_tried(one, findings, source, rehearse)) for one in findings]
+    return [replace(one, fix=_tried(one, findings, source, again)) for one in findings]
 
 
-def _tried(
-    finding: Finding, findings: list[Finding], source: Source, rehearse: Rehearse
-) -> Fix | None:
+def _tried(finding: Finding, findings: list[Finding], source: Source, again: Again) -> Fix | None:
     maker = MAKERS.get(finding.rule)
     if maker is None or finding.site.file != source.path:
         return None
     edits = maker(source, finding)
-    if not edits or not _holds(finding, findings, source, edits, rehearse):
+    if not edits or not _holds(finding, findings, source, edits, again):
         return None
     return Fix(safe=finding.certain, edits=tuple(edits))
 
@@ -128,14 +126,9 @@ def _holds(
     findings: list[Finding],
     source: Source,
     edits: list[Edit],
-    rehearse: Rehearse,
+    again: Again,
 ) -> bool:
-    new = replaced(source.text, edits)
-    try:
-        tree = ast.parse(new)
-    except (SyntaxError, ValueError):
-        return False
-    after = rehearse(tree)
+    after = again(replaced(source.text, edits))
     old = sum(1 for one in findings if one.rule == finding.rule)
     left = sum(1 for one in after if one.rule == finding.rule)
     known = {one.rule for one in findings} | UNCOVERED.get(finding.rule, set())
@@ -188,17 +181,11 @@ def _only_one(source: Source, statement: ast.stmt) -> bool:
 
 
 def _step_of(source: Source, finding: Finding) -> ast.stmt | None:
+    """The step that the finding speaks of, if it stands in the same file."""
     step = finding.where("stepped")
-    told = source.statement(step.line) if step else None
-    if told is not None:
-        return told
-    zero = source.statement(finding.site.line)
-    loop = source.loop_around(zero) if zero is not None else None
-    for node in ast.walk(loop) if loop is not None else ():
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            if _stepped(source, node.value) is not None:
-                return node
-    return None
+    if step is None or step.file != source.path:
+        return None
+    return source.statement(step.line)
 
 
 def _zero_at_top(source: Source, finding: Finding) -> list[Edit]:
@@ -210,36 +197,31 @@ def _zero_at_top(source: Source, finding: Finding) -> list[Edit]:
 
 
 def _unscale_first(source: Source, finding: Finding) -> list[Edit]:
+    """An unscale_() that comes too late moves up; one that is missing is written from the step."""
     found = _call_at(source, finding)
-    place = source.body_of(found[0]) if found else None
-    if found is None or place is None:
+    step = _step_of(source, finding)
+    call = step.value if isinstance(step, ast.Expr) else None
+    if found is None or step is None or not isinstance(call, ast.Call):
         return []
-    later = [one for one in ast.walk(source.tree) if _is_call(one, "unscale_", found[0])]
-    if later and isinstance(later[0], ast.Expr) and source.alone(later[0]):
-        return [source.before(found[0], source.moved(later[0])), source.without(later[0])]
-    steps = [
-        one
-        for one in ast.walk(source.tree)
-        if isinstance(one, ast.Expr) and _is_call(one, "step", found[0])
-    ]
-    for step in sorted(steps, key=lambda one: one.lineno):
-        call = step.value
-        if isinstance(call, ast.Call) and call.args and isinstance(call.func, ast.Attribute):
-            scaler, optimizer = source.code(call.func.value), source.code(call.args[0])
-            return [source.before(found[0], f"{scaler}.unscale_({optimizer})")]
-    return []
+    for late in _statements_between(source, found[0], step):
+        if _is_method(late.value, "unscale_") and source.alone(late):
+            return [source.before(found[0], source.moved(late)), source.without(late)]
+    if not _is_method(call, "step") or len(call.args) != 1:
+        return []
+    assert isinstance(call.func, ast.Attribute)
+    scaler, optimizer = source.code(call.func.value), source.code(call.args[0])
+    return [source.before(found[0], f"{scaler}.unscale_({optimizer})")]
 
 
-def _is_call(node: ast.AST, name: str, after: ast.stmt) -> bool:
-    """A statement `x.name(y)` not far below another."""
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Call)
-        and isinstance(node.value.func, ast.Attribute)
-        and node.value.func.attr == name
-        and len(node.value.args) == 1
-        and 0 < node.lineno - after.lineno < 20
-    )
+def _statements_between(source: Source, first: ast.stmt, last: ast.stmt) -> list[ast.Expr]:
+    found = [one for one in ast.walk(source.tree) if isinstance(one, ast.Expr)]
+    return [one for one in found if first.lineno < one.lineno < last.lineno]
+
+
+def _is_method(node: ast.expr, name: str) -> bool:
+    """A call `x.name(...)`."""
+    func = node.func if isinstance(node, ast.Call) else None
+    return isinstance(func, ast.Attribute) and func.attr == name
 
 
 def _update_after_step(source: Source, finding: Finding) -> list[Edit]:
