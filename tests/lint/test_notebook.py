@@ -211,10 +211,12 @@ def test_python_that_looks_like_a_command_stays_python() -> None:
     assert [one.rule for one in check_notebook(raw, "a.ipynb").findings] == ["GK101"]
 
 
-def test_what_is_no_notebook_is_unparsable() -> None:
-    (finding,) = check_notebook(b"{}", "a.ipynb").findings
+@pytest.mark.parametrize("raw", [b"", b"{}", b"[]", b"\xff", b'{"cells": [{}]}', b'{"cells": 3}'])
+def test_what_is_no_notebook_is_unparsable(raw: bytes) -> None:
+    (finding,) = check_notebook(raw, "a.ipynb").findings
 
     assert finding.rule == "GK000"
+    assert finding.message.startswith("cannot be read as a notebook: ")
 
 
 LOOP = "for x in loader:\n    model(x).mean().backward()\n    optimizer.step()  # 😀 \\ok"

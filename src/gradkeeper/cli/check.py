@@ -20,6 +20,8 @@ HELP = "find lifecycle faults in training code, without running it"
 STDIN = "-"
 TELLING_FIXES = ("json", "sarif")
 NOT_CHECKED = "GK001"
+INTERRUPTED = 130
+"""As a shell says it of a process that SIGINT ended."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +57,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    try:
+        return _run(args)
+    except KeyboardInterrupt:
+        complain("gradkeeper check: interrupted; nothing is told of what was checked so far")
+        return INTERRUPTED
+
+
+def _run(args: argparse.Namespace) -> int:
     if args.unsafe_fixes and not (args.fix or args.diff):
         complain("--unsafe-fixes changes nothing by itself: add --fix to apply, --diff to see")
     selections = _selections(args)

@@ -66,7 +66,7 @@ def _on_cores(
 
     chunk = max(1, min(64, len(paths) // (cores * 8)))
     done = 0
-    with ProcessPoolExecutor(cores, initializer=collect_rarely) as pool:
+    with ProcessPoolExecutor(cores, initializer=_at_work) as pool:
         try:
             for result in pool.map(work, paths, chunksize=chunk):
                 yield paths[done], result
@@ -75,7 +75,7 @@ def _on_cores(
             pass
     waiting = deque(paths[done:])
     while waiting:
-        with ProcessPoolExecutor(1, initializer=collect_rarely) as pool:
+        with ProcessPoolExecutor(1, initializer=_at_work) as pool:
             try:
                 while waiting:
                     yield waiting[0], pool.submit(work, waiting[0]).result()
@@ -84,6 +84,14 @@ def _on_cores(
                 why = "the process that checked it died, perhaps for want of memory"
                 path = waiting.popleft()
                 yield path, Checked([not_checked(path, why)])
+
+
+def _at_work() -> None:
+    """Ctrl-C is for the process that hands out the work."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    collect_rarely()
 
 
 def collect_rarely() -> None:
@@ -148,7 +156,8 @@ def check_notebook(
     try:
         book = notebook.read(raw)
     except ValueError as error:
-        return Checked([unparsable(error, path)])
+        why = f"cannot be read as a notebook: {error}"
+        return Checked([replace(unparsable(error, path), message=why)])
     if book is None:
         return Checked()
     checked = check_source(book.text, path, rules or ALL, fixes=fixes, book=book)

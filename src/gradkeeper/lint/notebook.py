@@ -109,7 +109,7 @@ def read(raw: bytes) -> Notebook | None:
         if not _is_python(book.get("metadata") or {}):
             return None
     except (KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
-        raise ValueError(f"not a notebook: {error}") from None
+        raise ValueError(f"it has no cells as notebooks have them ({error})") from None
     lines: list[str] = []
     starts = []
     broken = []
