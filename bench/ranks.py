@@ -28,11 +28,11 @@ from torch.optim import SGD
 
 from gradkeeper.engine import Engine
 from gradkeeper.engine.journal import Journal
-from gradkeeper.engine.ranks import fsdp_private
 from gradkeeper.engine.ranks.news import News
 from gradkeeper.engine.ranks.roll import Roll
 from gradkeeper.engine.ranks.shards import roots_of
 from gradkeeper.engine.ranks.words import Place, Word
+from gradkeeper.torch_private import unsharded_parameters
 
 Action = Callable[[], object]
 KINDS = ("DDP", "FSDP2")
@@ -134,7 +134,7 @@ def pending_bytes(sync: Literal["last", "every"]) -> int:
             for x in window:
                 window.backward(model(x).square().mean())
                 shards = [p.grad.to_local() for p in model.parameters() if p.grad is not None]  # type: ignore[attr-defined]
-                whole = [leaf.grad for leaf in fsdp_private.leaves(roots_of(model))]
+                whole = [leaf.grad for leaf in unsharded_parameters(roots_of(model))]
                 grads = shards + [one for one in whole if one is not None]
                 held = max(held, sum(one.numel() * one.element_size() for one in grads))
     return held

@@ -18,6 +18,12 @@ OURS = {
     "engine": {"model", "checkpoint"},
     "prove": {"watcher", "checkpoint"},
 }
+BOTTOM = {"source_line": {"model"}, "tree": set(), "rng": set(), "torch_private": set()}
+"""Single files that those above torch share."""
+ABOVE_TORCH = ("watcher", "checkpoint", "engine", "prove")
+for _layer in ABOVE_TORCH:
+    OURS[_layer] |= BOTTOM.keys()
+OURS |= BOTTOM
 STDLIB_ONLY = ("model", "rules", "report", "lint", "cli")
 
 

@@ -7,9 +7,9 @@ from gradkeeper.engine.gradients import sharded
 from gradkeeper.engine.leftovers import cleared
 from gradkeeper.engine.owner import Owner
 from gradkeeper.engine.reach import Witness
-from gradkeeper.engine.site import NOWHERE
 from gradkeeper.engine.weights import Factor
 from gradkeeper.model import Site
+from gradkeeper.source_line import NOWHERE
 
 
 class Crediting:

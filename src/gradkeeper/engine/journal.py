@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from gradkeeper.engine.site import NOWHERE, user_site
 from gradkeeper.model import Event, Site, Tape
+from gradkeeper.source_line import NOWHERE, user_site
 
 MOST_EVENTS = 20_000
 
@@ -33,7 +33,7 @@ class Journal:
 
     def here(self) -> Site:
         """What is written from now on happens at the user's present line."""
-        self.site = user_site()
+        self.site = user_site(3)
         return self.site
 
     def write(self, kind: type[Event], **facts: Any) -> None:

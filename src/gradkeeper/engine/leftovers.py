@@ -9,6 +9,7 @@ make is measured; it may be for another model, or for the gradient of an input.
 import ast
 import functools
 import linecache
+import os
 import weakref
 from collections.abc import Callable, Sequence
 from threading import get_ident
@@ -21,12 +22,13 @@ from torch.optim import Optimizer
 from gradkeeper.engine.errors import LeftoverError
 from gradkeeper.engine.gradients import local
 from gradkeeper.engine.owner import Owner, parameters_of
-from gradkeeper.engine.site import calling_site, spoken, user_site
 from gradkeeper.model import Site
+from gradkeeper.source_line import OURS, calling_site, spoken, user_site
 
 if TYPE_CHECKING:
     from gradkeeper.engine.window import Window
 
+_ENGINE = OURS + "engine" + os.sep
 STEP = (
     "steps inside a window, and the window steps at its end: remove it. Leaving the block "
     "normalises, clips (Engine(clip_norm=…)), steps, ticks the scheduler and zeroes"
@@ -245,7 +247,7 @@ def _in_place() -> bool:
 def _backward(*args: Any, **options: Any) -> Any:
     assert _original is not None, "there while it is in place"
     watching = [one for one in _open if not one.ours and one.here]
-    site = calling_site() if watching else None
+    site = calling_site(_ENGINE) if watching else None
     if site is None:
         return _original(*args, **options)
     run = functools.partial(_original, *args, **options)

@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from gradkeeper import rng
 from gradkeeper.engine import Engine, EngineWarning
-from gradkeeper.engine.data import feed_of, randomness
+from gradkeeper.engine.data import feed_of
 from gradkeeper.engine.data.mersenne import Twister, advanced, distance, put_together, twister
 from tests.checkpoint.same import same
 
@@ -180,11 +181,11 @@ def test_states_that_follow_from_nothing_are_kept_whole_with_a_warning() -> None
 def test_a_distance_leads_from_one_state_to_the_other(
     generator: Any, draw: Callable[[Any, int], Any], count: int
 ) -> None:
-    kind = randomness.kind(generator)
+    kind = rng.kind(generator)
     draw(generator, 1)
-    before = twister(kind, randomness.read(generator))
+    before = twister(kind, rng.read(generator))
     draw(generator, count)
-    state = randomness.read(generator)
+    state = rng.read(generator)
     after = twister(kind, state)
 
     assert before is not None
@@ -197,4 +198,4 @@ def test_a_distance_leads_from_one_state_to_the_other(
 def test_a_generator_of_another_kind_has_no_distance() -> None:
     generator = numpy.random.default_rng(0)
 
-    assert twister(randomness.kind(generator), randomness.read(generator)) is None
+    assert twister(rng.kind(generator), rng.read(generator)) is None

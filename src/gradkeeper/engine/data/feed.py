@@ -8,7 +8,7 @@ from gradkeeper.engine.data.reading import ReadFeed
 from gradkeeper.engine.data.sampled import SampledFeed
 from gradkeeper.engine.data.samplers import is_stateful
 from gradkeeper.engine.data.stated import StatedFeed
-from gradkeeper.engine.data.twin import can_be_copied
+from gradkeeper.torch_private import can_be_copied
 
 Unstated = Literal["read", "refuse"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from gradkeeper.engine.data import randomness
+from gradkeeper import rng
 
 # A search of 2000 objects takes about a millisecond.
 MOST = 2000
@@ -36,7 +36,7 @@ class Search:
         self.found: dict[str, Place] = {}
         self._empty: list[Place] = []
         self._objects: list[dict[str, Any]] = []
-        seen = {id(one) for one in randomness.shared().values()}
+        seen = {id(one) for one in rng.shared().values()}
         waiting = deque((name, root, _fixed(root)) for name, root in roots.items())
         while waiting and len(seen) < MOST:
             name, thing, place = waiting.popleft()
@@ -45,7 +45,7 @@ class Search:
             if id(thing) in seen or isinstance(thing, LEAVES):
                 continue
             seen.add(id(thing))
-            if randomness.is_generator(thing):
+            if rng.is_generator(thing):
                 self.found[name] = place
             else:
                 self._objects.append(getattr(thing, "__dict__", {}))
@@ -107,7 +107,7 @@ def _of_function(name: str, function: types.FunctionType) -> Iterator[tuple[str,
             continue  # a variable that is not assigned yet
     # `rng = default_rng(0)` at the top of a script, used by a dataset below.
     for variable in function.__code__.co_names:
-        if randomness.is_generator(function.__globals__.get(variable)):
+        if rng.is_generator(function.__globals__.get(variable)):
             place = _item(function.__globals__, variable)
             yield f"{function.__module__}.{variable}", place.read(), place
 

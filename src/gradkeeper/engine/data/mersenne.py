@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from gradkeeper.engine.data.randomness import Drawn
+from gradkeeper.rng import Drawn
 
 WORDS = 624
 AHEAD = 64

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from gradkeeper.engine.data.mersenne import Twister, advanced, distance, put_together, twister
 from gradkeeper.engine.data.plain import given, kept
 from gradkeeper.engine.data.sources import Reading, Sources, changed
-from gradkeeper.engine.site import user_site
 from gradkeeper.engine.warning import warn_at
+from gradkeeper.source_line import user_site
 
 T = TypeVar("T")
 NO_CALLS: dict[str, Any] = {"calls": 0, "notes": []}
@@ -166,7 +166,7 @@ def _twister(reading: tuple[str, Any]) -> Twister | None:
 def _warn(note: Reading) -> None:
     names = " and ".join(f"`{name}`" for name in note)
     warn_at(
-        user_site(1),
+        user_site(),
         f"the loader draws from the random generator {names}, and so does the program in between, "
         "in a way that can be kept only by writing down the generator's state for each batch: "
         "checkpoints grow by some KB per batch. Give the loader a generator of its own "

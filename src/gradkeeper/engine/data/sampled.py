@@ -11,9 +11,9 @@ from gradkeeper.engine.data.plain import given, kept
 from gradkeeper.engine.data.samplers import Samplers
 from gradkeeper.engine.data.shape import length_of, shape_of_loader
 from gradkeeper.engine.data.sources import Reading, Sources
-from gradkeeper.engine.data.twin import end_workers, twin_of
-from gradkeeper.engine.data.worker import Bare, Delivered, Tasks
+from gradkeeper.engine.data.worker import Bare, Delivered, Prepare, Reader, Tasks, as_it_is
 from gradkeeper.engine.errors import PositionError
+from gradkeeper.torch_private import copied_loader, end_workers
 
 
 class SampledFeed:
@@ -52,7 +52,7 @@ class SampledFeed:
             self._drawn = {}
             self._build()
         self._count = Count(epoch)
-        self._source = iter(self._twin)
+        self._source = iter(self._copy)
         return Handing(self._count, self._take)
 
     def state(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class SampledFeed:
         # Those that stay have come to the epoch's end: the next one begins with them.
         if not self._count.ended:
             self._source = iter(())
-            end_workers(self._twin)
+            end_workers(self._copy)
 
     def _build(self) -> None:
         loader = self._loader
@@ -102,14 +102,14 @@ class SampledFeed:
         # garbage collection, where it waits 5 seconds for each of its workers.
         tasks = Tasks(self._workers, dict(self._drawn)) if self._workers else Bare()
         self._order = Order(self._samplers, self._sources, tasks)
-        self._twin = twin_of(loader, self._order)
+        self._copy = _copy_of(loader, self._order)
 
     def _start_again(self) -> None:
         """The loader's own iterator, in mid-epoch; with workers, as far ahead as it was."""
         self._sources.write(self._order.created)
         turns = self._count.batch % self._workers if self._workers else 0
         self._order.pass_turns(turns)
-        self._source = iter(self._twin)
+        self._source = iter(self._copy)
         for _ in range(turns):
             next(self._source)
         if self._count.ended:
@@ -134,3 +134,19 @@ class SampledFeed:
         if delivered.failure is not None:
             delivered.failure.reraise()
         return delivered.batch
+
+
+def _copy_of(loader: DataLoader[Any], order: Order) -> DataLoader[Any]:
+    """The loader with all of the user's settings that draws its indices through us."""
+    if loader.num_workers == 0:
+        name = "sampler" if loader.batch_sampler is None else "batch_sampler"
+        return copied_loader(loader, **{name: order})
+    return copied_loader(
+        loader,
+        # Without a batch sampler a loader passes indices on as they are, and so our tasks.
+        sampler=order,
+        batch_sampler=None,
+        dataset=Reader(loader.dataset, loader.collate_fn, loader.batch_sampler is not None),
+        collate_fn=as_it_is,
+        worker_init_fn=Prepare(loader.worker_init_fn),
+    )

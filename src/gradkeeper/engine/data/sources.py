@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gradkeeper.engine.data import randomness
+from gradkeeper import rng
 from gradkeeper.engine.data.finding import Place, Search, holder
 from gradkeeper.engine.errors import PositionError
 
@@ -14,7 +14,7 @@ Reading = dict[str, tuple[str, Any]]
 class Sources:
     def __init__(self, roots: Mapping[str, Any]) -> None:
         self._roots = roots
-        self._shared = randomness.shared()
+        self._shared = rng.shared()
         self._search = Search(roots)
         self._own: dict[str, Place] = dict(self._search.found)
 
@@ -29,22 +29,20 @@ class Sources:
             self._own = self._search.found | self._own
 
     def read(self) -> Reading:
-        reading = {
-            name: (randomness.kind(one), randomness.read(one)) for name, one in self._shared.items()
-        }
+        reading = {name: (rng.kind(one), rng.read(one)) for name, one in self._shared.items()}
         return reading | self.read_own()
 
     def read_own(self) -> Reading:
         reading: Reading = {}
         for name, place in self._own.items():
             generator = place.read()
-            if randomness.is_generator(generator):
-                reading[name] = (randomness.kind(generator), randomness.read(generator))
+            if rng.is_generator(generator):
+                reading[name] = (rng.kind(generator), rng.read(generator))
         return reading
 
     def write(self, reading: Reading) -> None:
         for name, (kind, drawn) in reading.items():
-            randomness.write(self._generator(name, kind), drawn)
+            rng.write(self._generator(name, kind), drawn)
 
     def _generator(self, name: str, kind: str) -> Any:
         if name in self._shared:
@@ -57,10 +55,10 @@ class Sources:
             )
         self._own[name] = place
         generator = place.read()
-        if randomness.is_generator(generator) and randomness.kind(generator) == kind:
+        if rng.is_generator(generator) and rng.kind(generator) == kind:
             return generator
         # Made on first use, and this process has not used it yet.
-        generator = randomness.made(kind)
+        generator = rng.made(kind)
         place.put(generator)
         return generator
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from torch import nn
 
-from gradkeeper.engine.ranks.again import Before
 from gradkeeper.engine.ranks.even import EvenStream
+from gradkeeper.engine.ranks.undo import Before
 from gradkeeper.engine.stream import group_of
 
 

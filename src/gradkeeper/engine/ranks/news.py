@@ -10,13 +10,14 @@ from typing import Any
 
 import torch.distributed as dist
 
+from gradkeeper.torch_private import default_store
+
 _LOST = re.compile(r"gloo|nccl|connection|timed? ?out|process ?group|broken pipe", re.IGNORECASE)
 
 
 class News:
     def __init__(self) -> None:
-        # Private, and the only way to the store that init_process_group made.
-        store: Any = dist.distributed_c10d._get_default_store()
+        store = default_store()
         self.timeout: timedelta = store.timeout
         self._store: Any = dist.distributed_c10d.PrefixStore("gradkeeper", store)
         self._rank = dist.get_rank()

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from gradkeeper.engine.ranks.exchange import average
+from gradkeeper.torch_private import exchange_as_a_forward_does, forward_and_backward_of_nothing
 
 
 class Replicas:
@@ -50,7 +51,7 @@ class Replicas:
         buffers), while all ranks are here. One that runs no forward in the window, because it
         fails or leaves out a micro-batch, would be waited for."""
         for wrapper in self._wrappers:
-            _exchange_as_a_forward_does(wrapper)
+            exchange_as_a_forward_does(wrapper)
 
     def open(self, planned: int | None, *, by_loader: bool) -> None:
         """`planned`: how many micro-batches each rank will be handed, where that is known."""
@@ -156,19 +157,10 @@ class Replicas:
             self._set(False)  # one turn for each micro-batch, or the ranks could not keep count
 
     def _empty_turn(self) -> None:
-        """A forward and backward of nothing. What this rank has accumulated is exchanged with it.
-
-        DDP's two private halves of a forward, around no forward: what they exchange (buffers, the
-        order of buckets) the others exchange in theirs.
-        """
-        wrapper: Any = self._wrappers[0]
+        """What this rank has accumulated is exchanged with it."""
+        wrapper = self._wrappers[0]
         self._set(True)
-        with torch.enable_grad():
-            if not self._begun:
-                wrapper._pre_forward()
-            sums = tuple(parameter.sum() for parameter in self._touched(wrapper))
-            roots = wrapper._post_forward(sums)
-            torch.autograd.backward(roots, [torch.zeros_like(one) for one in roots])
+        forward_and_backward_of_nothing(wrapper, self._touched(wrapper), begun=self._begun)
         self._begun = self._prepared = self.unsynced = False
         self._turn_taken()
 
@@ -195,14 +187,3 @@ class Replicas:
 
     def forget(self) -> None:
         """Nothing is pending but `.grad`."""
-
-
-def _exchange_as_a_forward_does(wrapper: Any) -> None:
-    """By DDP's private parts."""
-    if wrapper._use_python_reducer or wrapper._delay_all_reduce_all_params:
-        return
-    if wrapper.reducer._rebuild_buckets():
-        wrapper._has_rebuilt_buckets = True
-    if wrapper._check_sync_bufs_pre_fwd():
-        wrapper._sync_buffers()
-        wrapper.require_forward_param_sync = False

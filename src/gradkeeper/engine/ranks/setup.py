@@ -10,6 +10,7 @@ from gradkeeper.engine.errors import SetupError
 from gradkeeper.engine.journal import Journal
 from gradkeeper.engine.owner import Owner, parameters_of
 from gradkeeper.engine.ranks.alone import Alone
+from gradkeeper.torch_private import divides_by
 
 if TYPE_CHECKING:
     from gradkeeper.engine.ranks.together import Together
@@ -46,7 +47,6 @@ def _is_sharded(model: nn.Module) -> bool:
 
 
 def _shards(owners: list[Owner], *, every: bool) -> Any:
-    from gradkeeper.engine.ranks.fsdp_private import divides_by
     from gradkeeper.engine.ranks.shards import Shards, roots_of
 
     if len(owners) > 1:

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 
 from gradkeeper.engine.errors import WindowError
-from gradkeeper.engine.ranks import fsdp_private
 from gradkeeper.engine.ranks.forwards import Forwards
+from gradkeeper.torch_private import clear_pending, reduce_pending, unsharded_parameters
 
 
 class Shards:
@@ -101,7 +101,7 @@ class Shards:
         return self._sync
 
     def leaves(self) -> list[Tensor]:
-        return fsdp_private.leaves(self._roots)
+        return unsharded_parameters(self._roots)
 
     def take_due_turn(self) -> None:
         self.catch_up()
@@ -111,7 +111,7 @@ class Shards:
 
     def exchange(self, parameters: list[Tensor]) -> None:
         self._set(True)
-        fsdp_private.reduce_pending(self._roots)
+        reduce_pending(self._roots)
         self.unsynced = False
 
     def state(self) -> list[bool]:
@@ -121,7 +121,7 @@ class Shards:
         return
 
     def forget(self) -> None:
-        fsdp_private.clear_pending(self._roots)
+        clear_pending(self._roots)
 
 
 def roots_of(model: nn.Module) -> list[FSDPModule]:

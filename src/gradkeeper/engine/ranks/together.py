@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from gradkeeper.engine.errors import RankError, WindowError
 from gradkeeper.engine.gradients import Norm
 from gradkeeper.engine.journal import Journal
-from gradkeeper.engine.ranks.again import Before
 from gradkeeper.engine.ranks.closing import Closing
 from gradkeeper.engine.ranks.even import EvenStream
 from gradkeeper.engine.ranks.groups import Groups
@@ -22,6 +21,7 @@ from gradkeeper.engine.ranks.peers import RankPeers
 from gradkeeper.engine.ranks.replicas import Replicas
 from gradkeeper.engine.ranks.roll import Roll
 from gradkeeper.engine.ranks.shards import Shards
+from gradkeeper.engine.ranks.undo import Before
 from gradkeeper.engine.ranks.verdict import check_all_run_forward, check_all_save, failure, too_late
 from gradkeeper.engine.ranks.words import Place, State
 from gradkeeper.engine.weights import Tally, Weight, checked

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from gradkeeper import rng
 from gradkeeper.engine.desk import Desk
 from gradkeeper.engine.errors import EngineError, SetupError
 from gradkeeper.engine.loop import Loop
@@ -18,7 +19,6 @@ from gradkeeper.engine.resume.itinerary import Itinerary
 from gradkeeper.engine.resume.loaders import Loaders
 from gradkeeper.engine.resume.parts import Parts
 from gradkeeper.engine.resume.returning import Returning
-from gradkeeper.engine.resume.rng import rng_state
 from gradkeeper.engine.resume.run import Run
 from gradkeeper.engine.warning import warn_of_versions
 from gradkeeper.model import events as ev
@@ -112,7 +112,7 @@ class Keeper:
         if self._returning.pending:
             raise EngineError("this run has not come to the place it resumes from: ask in its loop")
         return {
-            "rng": rng_state(),
+            "rng": rng.state(),
             **self._run.state(),
             "place": self._itinerary.state(),
             "loaders": self._loaders.states(None if loop is None else loop.loader),

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from gradkeeper.engine.resume.sharded import placed
+from gradkeeper.tree import cloned
 
 State = dict[str, Any]
 
@@ -49,20 +50,6 @@ def optimizer_shape(optimizer: Optimizer, names: Mapping[int, str]) -> State:
             for group in optimizer.param_groups
         ],
     }
-
-
-def cloned(value: Any) -> Any:
-    """The same values in memory of their own: who loads a state may train on in its tensors."""
-    match value:
-        case Tensor():
-            return value.detach().clone()
-        case dict():
-            return {key: cloned(one) for key, one in value.items()}
-        case list():
-            return [cloned(one) for one in value]
-        case tuple() if type(value) is tuple:
-            return tuple(cloned(one) for one in value)
-    return value
 
 
 def _exact(saved: Any, loaded: Any, places: Mapping[Any, str]) -> Any:

@@ -7,11 +7,11 @@ from gradkeeper.engine.errors import ResumeError
 from gradkeeper.engine.owner import Owner
 from gradkeeper.engine.resume.modules import bare, module_shape, module_state, restore_module
 from gradkeeper.engine.resume.optimizers import (
-    cloned,
     optimizer_shape,
     optimizer_state,
     restore_optimizer,
 )
+from gradkeeper.tree import cloned
 
 State = dict[str, Any]
 

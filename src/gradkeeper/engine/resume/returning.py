@@ -8,6 +8,7 @@ the state is put back once more.
 import weakref
 from typing import Any
 
+from gradkeeper import rng
 from gradkeeper.engine.desk import Desk
 from gradkeeper.engine.errors import ResumeError
 from gradkeeper.engine.loop import Loop
@@ -15,12 +16,11 @@ from gradkeeper.engine.resume.itinerary import Itinerary, Target
 from gradkeeper.engine.resume.loaders import Loaders
 from gradkeeper.engine.resume.moving import Shares
 from gradkeeper.engine.resume.open_window import window_of
-from gradkeeper.engine.resume.optimizers import cloned
-from gradkeeper.engine.resume.rng import restore_rng
 from gradkeeper.engine.resume.run import Run
 from gradkeeper.engine.resume.way import Way
 from gradkeeper.engine.stream import Position
 from gradkeeper.engine.warning import warn_at
+from gradkeeper.tree import cloned
 
 State = dict[str, Any]
 
@@ -45,7 +45,7 @@ class Returning:
 
     def expect(self, state: State) -> None:
         self.moved = False
-        restore_rng(state["rng"])
+        _restore_rng(state)
         target = Target(state)
         if target.loops:
             self._target = target
@@ -53,7 +53,7 @@ class Returning:
 
     def restore_rng(self) -> None:
         if self._rng is not None:
-            restore_rng(self._rng)
+            rng.restore(self._rng)
             self._rng = None
 
     def start(self, loop: Loop) -> None:
@@ -136,7 +136,13 @@ class Returning:
         number = None if loop is None else loop.loader
         shares = self._shares(target)
         self._loaders.restore(target.state["loaders"], but=number, shares=shares)
-        restore_rng(target.state["rng"])
+        _restore_rng(target.state)
 
     def _shares(self, target: Target) -> Shares:
         return Shares(target.state, self._desk.ranks.size)
+
+
+def _restore_rng(state: State) -> None:
+    """A rank that there was not before keeps its own."""
+    if state["rng"] is not None:
+        rng.restore(state["rng"])

@@ -4,8 +4,7 @@ So each rank saves what it has and nothing else; and ranks that are more or fewe
 saved cut theirs from what all of them saved.
 """
 
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,9 +12,9 @@ from torch import Tensor
 
 from gradkeeper.checkpoint import UnkeepableError
 from gradkeeper.engine.errors import ResumeError
+from gradkeeper.tree import mapped, zipped
 
 KEYS = {"shard", "whole", "start", "placements"}
-DICTS = (dict, OrderedDict)
 State = dict[str, Any]
 Box = list[tuple[int, int]]
 """By dimension: from where, and how many."""
@@ -33,14 +32,14 @@ def in_shards(value: Any) -> Any:
     """The same state with plain tensors only."""
     if is_sharded(value):
         return _shard_of(value)
-    return _mapped(value, in_shards)
+    return mapped(value, in_shards)
 
 
 def unsharded(value: Any, mesh: Any) -> Any:
     """The way back, where nothing tells the mesh but the model that is trained."""
     if is_shard(value):
         return _on_mesh(value, mesh)
-    return _mapped(value, lambda one: unsharded(one, mesh))
+    return mapped(value, lambda one: unsharded(one, mesh))
 
 
 def placed(saved: Any, like: Tensor) -> Any:
@@ -59,12 +58,7 @@ def joined(states: Sequence[Any]) -> Any:
     first = states[0]
     if is_shard(first):
         return _whole(_put_together(states), first["placements"])
-    match first:
-        case dict() if type(first) in DICTS:
-            return _like(first, {key: joined([one[key] for one in states]) for key in first})
-        case list() | tuple() if all(len(one) == len(first) for one in states):
-            return type(first)(joined(parts) for parts in zip(*states, strict=True))
-    return first
+    return zipped(states, joined)
 
 
 def _shard_of(tensor: Any) -> State:
@@ -159,23 +153,3 @@ def _placements(dimensions: list[int | None]) -> list[Any]:
     from torch.distributed.tensor import Replicate, Shard
 
     return [Replicate() if one is None else Shard(one) for one in dimensions]
-
-
-def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    match value:
-        case dict() if type(value) in DICTS:
-            return _like(value, {key: change(one) for key, one in value.items()})
-        case list():
-            return [change(one) for one in value]
-        case tuple() if type(value) is tuple:
-            return tuple(change(one) for one in value)
-    return value
-
-
-def _like(original: Any, made: dict[Any, Any]) -> Any:
-    """Module.state_dict() hangs the modules' versions on its dict."""
-    if type(original) is not OrderedDict:
-        return made
-    ordered = OrderedDict(made)
-    vars(ordered).update(vars(original))
-    return ordered

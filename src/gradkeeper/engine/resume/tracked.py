@@ -9,7 +9,8 @@ from torch.optim import Optimizer
 
 from gradkeeper.engine.errors import SetupError
 from gradkeeper.engine.resume.modules import module_state, restore_module
-from gradkeeper.engine.resume.optimizers import cloned, optimizer_state, restore_optimizer
+from gradkeeper.engine.resume.optimizers import optimizer_state, restore_optimizer
+from gradkeeper.tree import cloned
 
 
 class Tracked(Protocol):

@@ -1,4 +1,7 @@
-"""The user's line that led here; frames of ours, torch and the standard library are passed."""
+"""The user's line that led here; frames of ours, torch and the standard library are passed over.
+
+Stands on nothing but model: engine, watcher and prove may use it.
+"""
 
 import os
 import sys
@@ -12,40 +15,39 @@ NOWHERE = Site("<unknown>", 1)
 # Code that is made anew by exec in a loop must not fill memory.
 MOST_SITES = 8192
 
-_ENGINE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_OURS = os.path.dirname(os.path.dirname(_ENGINE)) + os.sep
-_STDLIB = sysconfig.get_path("stdlib") + os.sep
-_PASSED = (_OURS, _STDLIB)
+OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+"""The package's folder."""
+_PASSED = (OURS, sysconfig.get_path("stdlib") + os.sep)
 
 _users: dict[str, bool] = {}
 # By the address of the code, which the value keeps alive: hashing code is slow.
 _known: dict[tuple[int, int], tuple[CodeType, Site]] = {}
 
 
-def user_site(depth: int = 3) -> Site:
-    """`depth`: so many of the nearest frames are ours; three for Journal.here, called by the
-    engine's entries."""
+def user_site(depth: int = 1) -> Site:
+    """`depth`: so many of the nearest frames are known to be ours, and need not be looked at."""
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
         file = frame.f_code.co_filename
-        if _users.get(file) or _is_users(file):
+        if _users.get(file) or is_users(file):
             break
         frame = frame.f_back
-    return NOWHERE if frame is None else _remembered(frame)
+    return NOWHERE if frame is None else site_of(frame)
 
 
-def calling_site() -> Site | None:
-    """For what wraps a function of torch: the user's line that called it, None if the engine did.
+def calling_site(folder: str) -> Site | None:
+    """For what wraps a function of torch: the user's line that called it, None if a file of ours in
+    that folder did.
 
     The nearest two frames are this one's and the wrapper's.
     """
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         file = frame.f_code.co_filename
-        if file.startswith(_ENGINE):
+        if file.startswith(folder):
             return None
-        if _users.get(file) or _is_users(file):
-            return _remembered(frame)
+        if _users.get(file) or is_users(file):
+            return site_of(frame)
         frame = frame.f_back
     return NOWHERE
 
@@ -56,7 +58,16 @@ def spoken(site: Site) -> str:
     return f"{site.file.removeprefix(here)}:{site.line}"
 
 
-def _remembered(frame: FrameType) -> Site:
+def is_users(file: str) -> bool:
+    known = _users.get(file)
+    if known is None:
+        path = os.path.abspath(file)
+        library = "site-packages" in path or "dist-packages" in path or file.startswith("<frozen")
+        known = _users[file] = not library and not path.startswith(_PASSED)
+    return known
+
+
+def site_of(frame: FrameType) -> Site:
     key = (id(frame.f_code), frame.f_lasti)
     known = _known.get(key)
     if known is None:
@@ -64,15 +75,6 @@ def _remembered(frame: FrameType) -> Site:
             _known.clear()
         known = _known[key] = (frame.f_code, _site(frame))
     return known[1]
-
-
-def _is_users(file: str) -> bool:
-    known = _users.get(file)
-    if known is None:
-        path = os.path.abspath(file)
-        library = "site-packages" in path or "dist-packages" in path or file.startswith("<frozen")
-        known = _users[file] = not library and not path.startswith(_PASSED)
-    return known
 
 
 def _site(frame: FrameType) -> Site:

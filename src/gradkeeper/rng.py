@@ -1,6 +1,8 @@
-"""Random number generators of every kind, read and put back as plain values.
+"""Random number generators: all of the process at once, or any one of any kind.
 
-What is read can be compared with ==, sent between processes and kept in a checkpoint.
+`state` and `restore` are for the generators that every program has, on the host and on devices.
+`read` and `write` are for one generator: what is read can be compared with ==, sent between
+processes and kept in a checkpoint.
 """
 
 import random
@@ -14,8 +16,60 @@ import torch
 if TYPE_CHECKING:
     import numpy
 
+State = dict[str, Any]
 Drawn = Any
 """The state of one generator: bytes, numbers, strings, and tuples or dicts of them."""
+
+# All of the process
+
+
+def state() -> State:
+    """Python's, NumPy's, torch's on every device that is in use."""
+    found: State = {"python": random.getstate(), "torch": torch.get_rng_state()}
+    # A module that nobody has imported has drawn nothing.
+    if "numpy" in sys.modules:
+        import numpy
+
+        found["numpy"] = numpy.random.get_state()
+    for name in _accelerators():
+        found[name] = _states_on(name)
+    return found
+
+
+def restore(saved: State) -> None:
+    random.setstate(saved["python"])
+    torch.set_rng_state(saved["torch"])
+    if "numpy" in saved:
+        import numpy
+
+        numpy.random.set_state(saved["numpy"])
+    for name in ("cuda", "xpu", "mps"):
+        if name in saved:
+            _restore_on(name, saved[name])
+
+
+def _accelerators() -> list[str]:
+    """Those in use: asking one that is not would start it."""
+    found = [name for name in ("cuda", "xpu") if getattr(torch, name).is_initialized()]
+    if torch.backends.mps.is_available():
+        found.append("mps")
+    return found
+
+
+def _states_on(name: str) -> list[torch.Tensor]:
+    if name == "mps":
+        return [torch.mps.get_rng_state()]
+    return list(getattr(torch, name).get_rng_state_all())
+
+
+def _restore_on(name: str, states: list[torch.Tensor]) -> None:
+    if name == "mps":
+        torch.mps.set_rng_state(states[0])
+        return
+    getattr(torch, name).set_rng_state_all(states)
+
+
+# One of any kind
 
 
 def is_generator(thing: Any) -> bool:

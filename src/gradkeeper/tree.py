@@ -1,0 +1,81 @@
+"""State is a tree of dicts, lists and tuples with values in them: how it is walked, once for all.
+
+Dicts that torch hangs something on (the versions of modules on what Module.state_dict() gives) keep
+it. Whatever is none of these is a leaf.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from torch import Tensor
+
+DICTS = (dict, OrderedDict)
+NOTHING = object()
+"""In place of a value that only the other tree has."""
+
+
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The same container with each of its parts changed; a leaf is given back as it is."""
+    match value:
+        case dict() if type(value) in DICTS:
+            return _like(value, {key: change(one) for key, one in value.items()})
+        case list():
+            return [change(one) for one in value]
+        case tuple() if type(value) is tuple:
+            return tuple(change(one) for one in value)
+    return value
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    match value:
+        case dict():
+            for one in value.values():
+                yield from leaves(one)
+        case list() | tuple():
+            for one in value:
+                yield from leaves(one)
+        case _:
+            yield value
+
+
+def zipped(values: Sequence[Any], join: Callable[[Sequence[Any]], Any]) -> Any:
+    """One container of the parts of several alike, joined; the first where they are not alike."""
+    first = values[0]
+    match first:
+        case dict() if type(first) in DICTS:
+            return _like(first, {key: join([one[key] for one in values]) for key in first})
+        case list() | tuple() if all(len(one) == len(first) for one in values):
+            return type(first)(join(parts) for parts in zip(*values, strict=True))
+    return first
+
+
+def cloned(value: Any) -> Any:
+    """The same values in memory of their own: who loads a state may train on in its tensors."""
+    match value:
+        case Tensor():
+            return value.detach().clone()
+        case dict():
+            return {key: cloned(one) for key, one in value.items()}
+    return mapped(value, cloned)
+
+
+def differences(saved: Any, here: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Where two trees differ: the way there in words, and what is in each."""
+    if isinstance(saved, dict) and isinstance(here, dict):
+        for key in {**saved, **here}:
+            below = f"{path} {key}" if path else str(key)
+            yield from differences(saved.get(key, NOTHING), here.get(key, NOTHING), below)
+    elif isinstance(saved, list) and isinstance(here, list) and len(saved) == len(here):
+        for number, (one, other) in enumerate(zip(saved, here, strict=True)):
+            yield from differences(one, other, f"{path}[{number}]")
+    elif saved != here:
+        yield path, saved, here
+
+
+def _like(original: Any, made: dict[Any, Any]) -> Any:
+    if type(original) is not OrderedDict:
+        return made
+    ordered = OrderedDict(made)
+    vars(ordered).update(vars(original))
+    return ordered
