@@ -140,7 +140,7 @@ def the_long_way() -> Iterator[None]:
     """Nothing is remembered, so nothing is expected."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FastPath, "learn", lambda *_, **__: None)
-        patch.setattr(FastPath, "learn_credit", lambda *_: None)
+        patch.setattr(FastPath, "learn_ending", lambda *_: None)
         yield
 
 

@@ -12,6 +12,7 @@ import torch
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
 from gradkeeper.watcher import loss_graph as losses
+from gradkeeper.watcher.effects import Credited, OnlyCredited, Unchanged
 from gradkeeper.watcher.gradient_sync import unsharded_by_fsdp
 from gradkeeper.watcher.gradients import Cohort, Mark
 from gradkeeper.watcher.loss_graph import Reach, reach_of
@@ -78,12 +79,12 @@ class Backwards:
         self._recorder.loaders.unused.clear()
         self._facts = losses.facts_of(tensors[0], gradient) if len(tensors) == 1 else losses.UNKNOWN
         self._items = self._loss = None
-        site = self._recorder.fast_path.backward(self._facts)
-        self._as_ever = site is not None
-        if site is None:
+        moment = self._recorder.fast_path.again(self._facts.comparable())
+        self._as_ever = moment is not None
+        if moment is None:
             self._begins(tensors)
             return
-        self._site = site
+        site = self._site = self._recorder.last = moment.arrival.site
         line = self._lines[site]
         line.count += 1
         if line.count >= line.due_at and line.due():
@@ -108,17 +109,22 @@ class Backwards:
             self._walk(tensors)
         everyone = recorder.cohorts.everyone()
         recorder.manual.notice(everyone, site, using=True)
-        recorder.fast_path.learn(start, self._facts.comparable(), everyone)
+        recorder.fast_path.learn(start, self._facts.comparable(), Unchanged(everyone))
 
     def ends(self) -> None:
         self.depth -= 1
         if self.depth or self._site is None:
             return
-        if self._as_ever and self._recorder.fast_path.credit(self._site):
+        fast_path = self._recorder.fast_path
+        if self._as_ever and fast_path.ends_again(self._site):
             return
-        start = self._recorder.fast_path.start()
+        start = fast_path.start()
         credited = self._credit(self._recorder.cohorts.everyone(), self._site)
-        self._recorder.fast_path.learn_credit(start, self._site, credited)
+        if any(cohort.hidden for cohort in credited):
+            return  # what is remembered of them at each backward is no routine
+        others = [one for one in self._recorder.cohorts.everyone() if one not in credited]
+        expected = OnlyCredited(credited, others)
+        fast_path.learn_ending(start, self._site, expected, (Credited(credited),))
 
     def fails(self) -> None:
         """An exception came out of it: what is there is half written."""
@@ -187,8 +193,8 @@ class Backwards:
         recorder.log.enter(key, late)
         if recorder.measures is not None:
             recorder.measures.credited(credited)
+        Credited(credited).apply()
         for cohort in credited:
-            cohort.fresh += 1
             if self._loss is not None and len(cohort.losses) < MOST_LOSSES:
                 cohort.losses.append(self._loss)
             unsure = not recorder.log.steady and (cohort.suspect or not cohort.owners)

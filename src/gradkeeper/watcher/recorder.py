@@ -17,6 +17,7 @@ from gradkeeper.model import Site
 from gradkeeper.model import events as ev
 from gradkeeper.watcher import loss_graph as losses
 from gradkeeper.watcher.backwards import Backwards
+from gradkeeper.watcher.effects import Unchanged
 from gradkeeper.watcher.fast_path import Arrival, FastPath
 from gradkeeper.watcher.gradient_sync import GradientSync
 from gradkeeper.watcher.gradients import Cohort, Cohorts
@@ -184,6 +185,9 @@ class Recorder:
 
     def fetched(self, iterator: Any, number: int | None) -> None:
         """A loader handed out a batch, or (None) has none left."""
+        if number is not None and self.loaders.latest() is iterator:
+            if self.fast_path.again(None, iterator) is not None:
+                return
         frame, site = self.sites.arrived()
         source = self.optimizers.loader_name(iterator, site)
         if number is None:
@@ -195,7 +199,7 @@ class Recorder:
         if again and not ahead and frame is not None:
             place = (id(frame), frame.f_code, frame.f_lasti)
             self.arrival = Arrival(site, place, None, None)
-            self.fast_path.learn(start, None, [], iterator)
+            self.fast_path.learn(start, None, Unchanged(()), subject=iterator)
 
     def _fetched_ahead(self) -> bool:
         """The fetch comes from a framework, which may hold the batch back."""

@@ -3,11 +3,13 @@
 import inspect
 import sys
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 from gradkeeper.model import events as ev
+from gradkeeper.watcher.effects import Effect, Spent, Turned, Unchanged
+from gradkeeper.watcher.fast_path import Moment
 from gradkeeper.watcher.gradients import Cohort, all_finite, grads_of, norms_are_finite
 from gradkeeper.watcher.optimizers import signature_of
 
@@ -26,6 +28,8 @@ class Steps:
         """Whether the step that a scaler was asked for has reached its optimizer."""
         self.scaling: str | None = None
         """The scaler through which the running step was called."""
+        self._expected: Moment | None = None
+        """How the running step began, if as ever."""
         self.check_finite = False
         """The values of what every step spends are looked at, at the price of waiting for them."""
 
@@ -40,14 +44,44 @@ class Steps:
         if name is None:
             return
         self.forget_raised(begun=1)
-        if not self.running and not closure:
-            start = recorder.fast_path.start()
-            self._step(optimizer, name)
-            what = (self.scaling, signature_of(optimizer))
-            recorder.fast_path.learn(
-                start, what, recorder.optimizers.cohorts(name), optimizer, name
-            )
-        self.running.append(name)
+        if self.running or closure:
+            self.running.append(name)
+            return
+        start = recorder.fast_path.start()
+        effects = self._step(optimizer, name)
+        began, mine = Began(self, name), recorder.optimizers.cohorts(name)
+        recorder.fast_path.learn(
+            start,
+            (self.scaling, signature_of(optimizer)),
+            Unchanged(mine),
+            (*effects, began),
+            subject=optimizer,
+            later=(Turned(mine),),
+        )
+        began.apply()
+
+    def again(self, optimizer: torch.optim.Optimizer) -> bool:
+        """A step begins as ever."""
+        recorder = self._recorder
+        # A fused optimizer that a scaler calls decides by found_inf itself.
+        if self.check_finite or recorder.backwards.depth or "found_inf" in optimizer.__dict__:
+            return False
+        moment = recorder.fast_path.again((self.scaling, signature_of(optimizer)), optimizer)
+        if moment is None:
+            return False
+        recorder.last = moment.arrival.site
+        self._expected = moment
+        return True
+
+    def ends_again(self, optimizer: torch.optim.Optimizer) -> bool:
+        """The step that began as ever is over, and nothing else happened in it."""
+        moment, self._expected = self._expected, None
+        if moment is None or moment.subject() is not optimizer or len(self.running) != 1:
+            return False
+        if not self._recorder.fast_path.is_over(moment):
+            return False
+        self.running.clear()
+        return True
 
     def ends(self, optimizer: torch.optim.Optimizer, *, closure: bool) -> None:
         recorder = self._recorder
@@ -60,12 +94,13 @@ class Steps:
             return
         if closure:
             self._step(optimizer, name)
-        for cohort in recorder.optimizers.cohorts(name):
-            if recorder.log.steady:
-                cohort.turn()
-            else:
-                cohort.note(closely=True)
-                cohort.leave()
+        mine = recorder.optimizers.cohorts(name)
+        if recorder.log.steady:
+            Turned(mine).apply()
+            return
+        for cohort in mine:
+            cohort.note(closely=True)
+            cohort.leave()
 
     def forget_raised(self, *, begun: int = 0) -> None:
         """A step that raised has told us of its beginning only: what runs is on the stack.
@@ -92,7 +127,8 @@ class Steps:
             recorder.post(ev.Step, recorder.arrive(step=True), name, False, self.scaling, None)
         self.scaling = None
 
-    def _step(self, optimizer: torch.optim.Optimizer, name: str) -> None:
+    def _step(self, optimizer: torch.optim.Optimizer, name: str) -> tuple[Effect, ...]:
+        """Tells of a step, and does to the accounts what it does; returns that."""
         recorder = self._recorder
         if recorder.backwards.depth:
             recorder.backwards.inside_backward(name)
@@ -106,9 +142,10 @@ class Steps:
             recorder.measures.step(name, mine, site)
         recorder.log.enter((ev.Step, site, name, taken, self.scaling, finite))
         if not taken:
-            return
-        for cohort in mine:
-            cohort.spend(name)
+            return ()
+        spent = Spent(mine, name)
+        spent.apply()
+        return (spent,)
 
     def _finite(self, name: str, mine: list[Cohort]) -> bool | None:
         """False if a norm that is at hand on the host says so, or, now and then while the loop is
@@ -121,6 +158,17 @@ class Steps:
             if cohort.norms and not norms_are_finite(cohort.norms):
                 return False
         return None
+
+
+class Began(NamedTuple):
+    """A step of `owner` is under way; whatever comes until its end happens in it."""
+
+    steps: Steps
+    owner: str
+
+    def apply(self) -> None:
+        self.steps.taken = True
+        self.steps.running.append(self.owner)
 
 
 def _steps_under_way() -> int:

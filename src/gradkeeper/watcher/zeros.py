@@ -6,6 +6,7 @@ import torch
 
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
+from gradkeeper.watcher.effects import Cleared, Emptied, Unchanged
 from gradkeeper.watcher.gradients import Cohort, all_finite, grads_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,14 @@ class Zeros:
             whole = self._parted(parameters, site)
         self.cleared(whole, site, to_none=to_none)
 
+    def again(self, optimizer: torch.optim.Optimizer) -> bool:
+        """What an optimizer owns is about to become None, as ever."""
+        moment = self._recorder.fast_path.again(None, optimizer)
+        if moment is None:
+            return False
+        self._recorder.last = moment.arrival.site
+        return True
+
     def zero_owned(self, optimizer: torch.optim.Optimizer, *, to_none: bool) -> None:
         """Is about to zero what an optimizer owns."""
         recorder = self._recorder
@@ -42,18 +51,21 @@ class Zeros:
             mine = recorder.optimizers.cohorts(name)
         self.cleared(mine, site, to_none=to_none)
         if to_none:
-            recorder.fast_path.learn(start, None, mine, optimizer, name, look=waits)
+            expected = Unchanged(mine if waits else ())
+            effects = (Cleared(mine), Emptied(mine))
+            recorder.fast_path.learn(start, None, expected, effects, subject=optimizer)
 
     def zeroed_owned(self, optimizer: torch.optim.Optimizer, *, to_none: bool) -> None:
         recorder = self._recorder
         name = recorder.optimizers.name_of(optimizer)
         closely = not recorder.log.steady
-        for cohort in recorder.optimizers.cohorts(name) if name else ():
-            for mark in cohort.look(closely=closely):
-                if to_none:
-                    mark.grad = None
-                else:
-                    mark.note()
+        mine = recorder.optimizers.cohorts(name) if name else []
+        for cohort in mine:
+            looked = cohort.look(closely=closely)
+            for mark in looked if not to_none else ():
+                mark.note()
+        if to_none:
+            Emptied(mine).apply()
 
     def _parted(self, parameters: list[torch.Tensor], site: Site) -> list[Cohort]:
         """The cohorts of these parameters, cut to size where there is something to clear."""
@@ -77,8 +89,7 @@ class Zeros:
         recorder.log.enter(
             (ev.Zero, site, names, to_none, True, False, recorder.steps.within), late
         )
-        for cohort in cohorts:
-            cohort.clear()
+        Cleared(cohorts).apply()
 
     def zeroed(self, parameters: list[torch.Tensor]) -> None:
         """Has zeroed these: what is there now is known."""

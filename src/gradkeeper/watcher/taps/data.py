@@ -30,8 +30,7 @@ def _next(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
             calls.tell(recorder.fault, torn=False)
             raise
         try:
-            if not recorder.fast_path.fetch(self):
-                recorder.fetched(self, self._num_yielded)
+            recorder.fetched(self, self._num_yielded)
         except Exception as error:
             calls.stop(error)
         return batch

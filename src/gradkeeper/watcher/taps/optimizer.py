@@ -28,7 +28,7 @@ def _steps(calls: Calls) -> list[Undo]:
         if recorder is None:
             return
         try:
-            if len(args) + len(options) <= 1 and recorder.fast_path.step(optimizer):
+            if len(args) + len(options) <= 1 and recorder.steps.again(optimizer):
                 return
         except Exception as error:
             calls.stop(error)
@@ -39,7 +39,7 @@ def _steps(calls: Calls) -> list[Undo]:
         if recorder is None:
             return
         try:
-            if recorder.fast_path.stepped(optimizer):
+            if recorder.steps.ends_again(optimizer):
                 return
         except Exception as error:
             calls.stop(error)
@@ -81,7 +81,7 @@ def _optimizer_zero(calls: Calls) -> Undo:
                 return
             usual = False
             try:
-                usual = set_to_none and recorder.fast_path.zero(self)
+                usual = set_to_none and recorder.zeros.again(self)
             except Exception as error:
                 calls.stop(error)
             if not usual:

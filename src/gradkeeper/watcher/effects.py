@@ -1,0 +1,108 @@
+"""What a call does to accounts, and what must hold for it to do the same again, as values.
+
+The long way finds out what happened, makes these and applies them. In a steady loop the fast path
+asks whether they still hold, and applies them again: what a zero, a backward or a step does is
+written here once.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from gradkeeper.watcher.gradients import Cohort, norms_are_finite
+
+
+class Effect(Protocol):
+    def apply(self) -> None: ...
+
+
+class Cleared(NamedTuple):
+    """Zeroed, whatever they hold."""
+
+    cohorts: Sequence[Cohort]
+
+    def apply(self) -> None:
+        for cohort in self.cohorts:
+            cohort.clear()
+
+
+class Emptied(NamedTuple):
+    """Their gradients are None."""
+
+    cohorts: Sequence[Cohort]
+
+    def apply(self) -> None:
+        for cohort in self.cohorts:
+            for mark in cohort.few or cohort.marks:
+                mark.grad = None
+
+
+class Credited(NamedTuple):
+    """A backward has added to them."""
+
+    cohorts: Sequence[Cohort]
+
+    def apply(self) -> None:
+        for cohort in self.cohorts:
+            cohort.fresh += 1
+            for mark in cohort.few or cohort.marks:
+                mark.note()
+
+
+class Spent(NamedTuple):
+    """A step of `owner` was taken."""
+
+    cohorts: Sequence[Cohort]
+    owner: str
+
+    def apply(self) -> None:
+        for cohort in self.cohorts:
+            cohort.spend(self.owner)
+
+
+class Turned(NamedTuple):
+    """The step is over: other members have their turn to be looked at."""
+
+    cohorts: Sequence[Cohort]
+
+    def apply(self) -> None:
+        for cohort in self.cohorts:
+            cohort.turn()
+
+
+class Expected(Protocol):
+    def holds(self) -> bool: ...
+
+
+class Unchanged(NamedTuple):
+    """Nothing was done to them by hand since they were last seen."""
+
+    cohorts: Sequence[Cohort]
+
+    def holds(self) -> bool:
+        for cohort in self.cohorts:
+            if cohort.few is None or cohort.memory is not None or cohort.unseen:
+                return False
+            if cohort.norms and not norms_are_finite(cohort.norms):
+                return False
+            for mark in cohort.few:
+                if not mark.is_as_seen(cohort.fresh > 0):
+                    return False
+        return True
+
+
+class OnlyCredited(NamedTuple):
+    """A backward has added to these, and to none of the others."""
+
+    cohorts: Sequence[Cohort]
+    others: Sequence[Cohort]
+
+    def holds(self) -> bool:
+        for cohort in self.cohorts:
+            for mark in cohort.few or cohort.marks:
+                if not mark.is_credited():
+                    return False
+        for cohort in self.others:
+            for mark in cohort.few or cohort.marks:
+                if mark.is_credited():
+                    return False
+        return True
