@@ -1,0 +1,585 @@
+"""Training loops as people write them, right and wrong ones, drawn from a grammar.
+
+A plan is one option for each choice; `render` makes a program of it that runs on a CPU in a few
+milliseconds. The first option of a choice is the plainest one, so to shrink a plan is to go back
+to first options. Faults move, double or leave out a line of the loop; rewrites (see `transform`)
+change how the program is written. What is a fault and what not is for linter and watcher to say.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from textwrap import indent
+
+from tests.lint.transform import REWRITES, SCRIPT, original, rewrite, unchanged, written
+
+Plan = Mapping[str, str]
+ROLES = ("zero", "divide", "backward", "unscale", "clip", "step", "update", "tick", "save", "reset")
+SIDES = ("zero_d", "backward_d", "step_d", "clip_d", "zero_g", "backward_g", "step_g", "clip_g")
+FAULTS = ("drop", "double", "earlier", "later", "gate", "ungate")
+WRITING = ("", "", *REWRITES)
+
+COMMON = {
+    "epochs": ("1", "2", "3"),
+    "batches": ("6", "4", "7"),
+    "data": ("list", "loader", "tensor", "stream"),
+    "loop": ("for", "enumerate", "from one", "range", "next", "counting while"),
+    "optimizer": ("SGD", "momentum", "Adam"),
+    "writing": WRITING,
+    "writing again": WRITING,
+}
+SINGLE = {
+    "family": ("single",),
+    **COMMON,
+    "model": ("linear", "net", "frozen", "swapped", "deep"),
+    "owned": ("all", "head", "groups", "trainable", "kept"),
+    "loss": ("functional", "module", "own", "sum"),
+    "window": ("1", "2", "3"),
+    "count": (
+        "modulo",
+        "counter",
+        "at least",
+        "running",
+        "last of",
+        "zero based",
+        "not",
+        "helper",
+        "state",
+        "guard",
+        "inner",
+    ),
+    "named": ("", "accumulate"),
+    "tail": ("", "with the gate", "after the loop"),
+    "divide": ("", "line", "inline"),
+    "zero": ("top", "late", "after", "epoch", "first of window"),
+    "zeroed": ("optimizer", "model", "to zero", "by hand"),
+    "amp": ("", "scaler"),
+    "clip": ("", "norm", "value", "measure"),
+    "tick": ("", "step", "epoch", "round"),
+    "save": ("", "epoch", "round"),
+    "fault": ("", *(f"{kind} {role}" for kind in FAULTS for role in ROLES)),
+    "second fault": ("", "", "", *(f"{kind} {role}" for kind in FAULTS for role in ROLES)),
+}
+PAIR = {
+    "family": ("pair",),
+    **COMMON,
+    "pair": ("gan", "actor and critic", "joint", "heads"),
+    "order": ("d first", "g first"),
+    "detach": ("yes", "no"),
+    "zero_d": ("before", "top", "after"),
+    "zero_g": ("before", "top", "after"),
+    "zeroed": ("optimizer", "model"),
+    "held": ("names", "dict", "list", "loop"),
+    "rhythm": ("each", "second"),
+    "amp": ("", "scaler"),
+    "clip": ("", "norm"),
+    "fault": ("", *(f"{kind} {role}" for kind in FAULTS for role in SIDES)),
+    "second fault": ("", "", "", *(f"{kind} {role}" for kind in FAULTS for role in SIDES)),
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One statement of the loop's body. `gated`: only where a window closes."""
+
+    role: str
+    text: str
+    gated: bool = False
+
+
+def draw(seed: int) -> Plan:
+    """Each choice is the plain one half of the time, so that programs stay readable."""
+    chance = random.Random(seed)
+    table = chance.choice((SINGLE, SINGLE, PAIR))
+    plain = chance.choice((0.3, 0.6, 0.8))
+    return {
+        name: options[0] if chance.random() < plain else chance.choice(options)
+        for name, options in table.items()
+    }
+
+
+def plainer(plan: Plan) -> Iterator[Plan]:
+    """Plans with one choice less that is out of the ordinary."""
+    table = SINGLE if plan["family"] == "single" else PAIR
+    for name, options in table.items():
+        if plan[name] != options[0]:
+            yield {**plan, name: options[0]}
+    for name in ("epochs", "batches", "window"):
+        options = table.get(name, ())
+        between = options[1 : options.index(plan[name])] if options else ()
+        yield from ({**plan, name: option} for option in between)
+
+
+def shrink(plan: Plan, first_of: Callable[[list[Plan]], Plan | None]) -> Plan:
+    """The plainest plan to be had, one choice at a time, of which the same still holds.
+
+    `first_of` names the first of these plans of which it does.
+    """
+    least: Plan | None = plan
+    while least is not None:
+        plan = least
+        least = first_of(list(plainer(plan)))
+    return plan
+
+
+def render(plan: Plan) -> dict[str, str] | None:
+    """The program's files, or None where the choices don't go together."""
+    text = _single(plan) if plan["family"] == "single" else _pair(plan)
+    if text is None:
+        return None
+    files = unchanged(original(text))
+    for name in dict.fromkeys((plan["writing"], plan["writing again"])):
+        new = rewrite(files[SCRIPT], [name]) if name else None
+        files |= new or {}  # a rewrite that this script doesn't allow is left out
+    program = written(files)
+    return program.texts if program else None
+
+
+# One model, one optimizer
+
+
+def _single(plan: Plan) -> str | None:
+    size = int(plan["window"])
+    count = plan["count"] if size > 1 else ""
+    loop = _loop(plan, needs_index=count not in ("", "counter", "at least", "running", "state"))
+    lines = _body(plan, count)
+    if loop is None or lines is None:
+        return None
+    for fault in (plan["fault"], plan["second fault"]):
+        lines = _with_fault(lines, fault)
+    setup = [*_setup(plan), *_counters(plan, count)]
+    inner = _inner(plan) if count == "inner" else loop
+    return _program(setup, _epochs(plan, inner, lines, count))
+
+
+def _setup(plan: Plan) -> list[str]:
+    made = {
+        "linear": ["model = nn.Linear(3, 1)"],
+        "deep": ["model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))"],
+    }
+    frozen = ["for p in model.body.parameters():", "    p.requires_grad = False"]
+    lines = [*_data(plan), *made.get(plan["model"], ["model = Net()"])]
+    lines += frozen if plan["model"] == "frozen" else []
+    owned = {
+        "all": "model.parameters()",
+        "head": "model.head.parameters()",
+        "groups": "[{'params': model.body.parameters()}, "
+        "{'params': model.head.parameters(), 'lr': 0.01}]",
+        "trainable": "[p for p in model.parameters() if p.requires_grad]",
+        "kept": "params",
+    }
+    whole = plan["model"] in made and plan["owned"] in ("head", "groups")
+    lines += ["params = model.parameters()"] if plan["owned"] == "kept" else []
+    lines.append(f"optimizer = {_optimizer(plan, owned['all' if whole else plan['owned']])}")
+    lines += ["model.head = nn.Linear(4, 1)"] if plan["model"] == "swapped" else []
+    lines += ["criterion = nn.MSELoss()"] if plan["loss"] == "module" else []
+    lines += ["scaler = torch.amp.GradScaler('cpu')"] if plan["amp"] else []
+    if plan["tick"]:
+        lines.append("scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5)")
+    lines += [f"accumulate = {plan['window']}"] if plan["named"] else []
+    return lines
+
+
+def _optimizer(plan: Plan, owned: str) -> str:
+    kinds = {
+        "SGD": f"torch.optim.SGD({owned}, lr=0.01)",
+        "momentum": f"torch.optim.SGD({owned}, lr=0.01, momentum=0.9)",
+        "Adam": f"torch.optim.Adam({owned}, lr=0.01)",
+    }
+    return kinds[plan["optimizer"]]
+
+
+def _data(plan: Plan) -> list[str]:
+    count = int(plan["batches"])
+    pair = "torch.randn(2, 3), torch.randn(2, 1)"
+    rows = f"torch.randn({2 * count}, 3), torch.randn({2 * count}, 1)"
+    kinds = {
+        "list": [f"batches = [({pair}) for _ in range({count})]"],
+        "loader": [f"batches = DataLoader(TensorDataset({rows}), batch_size=2)"],
+        "tensor": [f"batches = torch.randn({count}, 2, 3)"],
+        "stream": [f"def stream():\n    for _ in range({count}):\n        yield {pair}"],
+    }
+    return kinds[plan["data"]]
+
+
+def _loop(plan: Plan, *, needs_index: bool) -> list[str] | None:
+    """The head of the loop over batches, and what fetches one inside it."""
+    over = "stream()" if plan["data"] == "stream" else "batches"
+    target = "x" if plan["data"] == "tensor" else "x, y"
+    kind = plan["loop"]
+    if needs_index and kind in ("for", "next"):
+        kind = "enumerate"
+    if kind in ("range", "counting while") and plan["data"] in ("loader", "stream"):
+        return None
+    packed = target if target == "x" else f"({target})"
+    heads = {
+        "for": [f"for {target} in {over}:"],
+        "enumerate": [f"for i, {packed} in enumerate({over}):"],
+        "from one": [f"for i, {packed} in enumerate({over}, start=1):"],
+        "range": ["for i in range(len(batches)):", f"    {target} = batches[i]"],
+        "next": [
+            f"rest = iter({over})",
+            "while True:",
+            "    try:",
+            f"        {target} = next(rest)",
+            "    except StopIteration:",
+            "        break",
+        ],
+        "counting while": [
+            "i = -1",
+            "while i + 1 < len(batches):",
+            "    i += 1",
+            f"    {target} = batches[i]",
+        ],
+    }
+    return heads[kind]
+
+
+def _inner(plan: Plan) -> list[str]:
+    over = "stream()" if plan["data"] == "stream" else "batches"
+    rounds = int(plan["batches"]) // int(plan["window"])
+    return [f"rest = iter({over})", f"for _ in range({rounds}):"]
+
+
+def _body(plan: Plan, count: str) -> list[Line] | None:
+    loss = {
+        "functional": "F.mse_loss(model(x), y)",
+        "module": "criterion(model(x), y)",
+        "own": "(model(x) - y).square().mean()",
+        "sum": "F.mse_loss(model(x), y, reduction='sum')",
+    }
+    size = plan["window"]
+    shown = "accumulate" if plan["named"] else size
+    divide = plan["divide"] if count else ""
+    root = f"(loss / {shown})" if divide == "inline" else "loss"
+    root = f"scaler.scale({root})" if plan["amp"] else root
+    lines = [Line("target", "y = x.mean(1, keepdim=True)")] if plan["data"] == "tensor" else []
+    lines.append(Line("loss", f"loss = {loss[plan['loss']]}"))
+    lines += [Line("divide", f"loss = loss / {shown}")] if divide == "line" else []
+    lines.append(Line("backward", f"{root}.backward()"))
+    if count in ("counter", "at least", "running"):
+        lines.append(Line("count", "count += 1"))
+    if count == "state":
+        lines.append(Line("count", "state['seen'] += 1"))
+    closing = [*_clipping(plan), *_stepping(plan)]
+    closing += [Line("tick", "scheduler.step()")] if plan["tick"] == "step" else []
+    closing += [Line("reset", "count = 0")] if count in ("counter", "at least") else []
+    lines += [replace(line, gated=bool(count)) for line in closing]
+    lines = _zeroed(plan, lines, gated=bool(count), inner=count == "inner")
+    lines += [Line("tick", "scheduler.step()")] if plan["tick"] == "round" else []
+    lines += [Line("save", SAVE)] if plan["save"] == "round" else []
+    if count == "guard" and not all(line.gated for line in lines[_first_gated(lines) :]):
+        return None
+    return lines
+
+
+SAVE = "torch.save({'model': model.state_dict(), 'optimizer': optimizer.state_dict()}, 'last.pt')"
+
+
+def _first_gated(lines: list[Line]) -> int:
+    return next((place for place, line in enumerate(lines) if line.gated), len(lines))
+
+
+def _clipping(plan: Plan) -> list[Line]:
+    owned = "params" if plan["owned"] == "kept" else "model.parameters()"
+    texts = {
+        "norm": f"nn.utils.clip_grad_norm_({owned}, 1.0)",
+        "value": f"nn.utils.clip_grad_value_({owned}, 0.5)",
+        "measure": f"nn.utils.clip_grad_norm_({owned}, float('inf'))",
+    }
+    if not plan["clip"]:
+        return []
+    unscale = [Line("unscale", "scaler.unscale_(optimizer)")] if plan["amp"] else []
+    return [*unscale, Line("clip", texts[plan["clip"]])]
+
+
+def _stepping(plan: Plan) -> list[Line]:
+    if plan["amp"]:
+        return [Line("step", "scaler.step(optimizer)"), Line("update", "scaler.update()")]
+    return [Line("step", "optimizer.step()")]
+
+
+def _zeroed(plan: Plan, lines: list[Line], *, gated: bool, inner: bool) -> list[Line]:
+    by_hand = "for p in model.parameters():\n    if p.grad is not None:\n        p.grad.zero_()"
+    texts = {
+        "optimizer": "optimizer.zero_grad()",
+        "model": "model.zero_grad()",
+        "to zero": "optimizer.zero_grad(set_to_none=False)",
+        "by hand": by_hand,
+    }
+    zero = Line("zero", texts[plan["zeroed"]])
+    if plan["zero"] == "after":
+        return [*lines, replace(zero, gated=gated)]
+    if plan["zero"] == "late":
+        place = next(place for place, line in enumerate(lines) if line.role == "backward")
+        return [*lines[:place], zero, *lines[place:]]
+    if plan["zero"] == "top":
+        return [replace(zero, role="outer zero") if inner else zero, *lines]
+    return lines  # once an epoch, or at the first batch of a window: see `_epochs`
+
+
+def _counters(plan: Plan, count: str) -> list[str]:
+    if count == "helper":
+        return ["def is_due(i, size):\n    return (i + 1) % size == 0"]
+    if count == "running":
+        return ["count = 0"]
+    return ["state = {'seen': 0}"] if count == "state" else []
+
+
+def _gate(plan: Plan, count: str) -> str:
+    size = "accumulate" if plan["named"] else plan["window"]
+    index = "i" if plan["loop"] == "from one" else "i + 1"
+    zero_based = "i - 1" if plan["loop"] == "from one" else "i"
+    gates = {
+        "modulo": f"({index}) % {size} == 0",
+        "guard": f"({index}) % {size} == 0",
+        "not": f"not ({index}) % {size}",
+        "last of": f"({zero_based}) % {size} == {size} - 1",
+        "zero based": f"({zero_based}) % {size} == 0",
+        "counter": f"count == {size}",
+        "at least": f"count >= {size}",
+        "running": f"count % {size} == 0",
+        "state": f"state['seen'] % {size} == 0",
+        "helper": f"is_due({zero_based}, {size})",
+    }
+    gate = gates[count]
+    if plan["tail"] == "with the gate" and plan["data"] != "stream" and _has_index(plan, count):
+        gate = f"{gate} or {index} == len(batches)"
+    return gate
+
+
+def _has_index(plan: Plan, count: str) -> bool:
+    counted = count in ("counter", "at least", "running", "state")
+    return not counted or plan["loop"] in ("enumerate", "from one", "range", "counting while")
+
+
+def _epochs(plan: Plan, loop: list[str], lines: list[Line], count: str) -> list[str]:
+    outer = [line.text for line in lines if line.role == "outer zero"]
+    lines = [line for line in lines if line.role != "outer zero"]
+    if count == "inner":
+        body = _inner_body(plan, outer, lines)
+    else:
+        body = _gated(lines, _gate(plan, count) if count else "True", guard=count == "guard")
+        if plan["zero"] == "first of window" and count not in ("", "helper", "state"):
+            body = [*_first_of_window(plan, count), *body]
+    one = [*loop, *_within(body)]
+    if count in ("counter", "at least"):
+        one = ["count = 0", *one]
+    one = ["optimizer.zero_grad()", *one] if plan["zero"] == "epoch" else one
+    if count and count != "inner" and plan["tail"] == "after the loop":
+        one += _flush(plan, lines, count)
+    one += ["scheduler.step()"] if plan["tick"] == "epoch" else []
+    one += [SAVE] if plan["save"] == "epoch" else []
+    if plan["epochs"] == "1":
+        return one
+    return [f"for epoch in range({plan['epochs']}):", *_within(one)]
+
+
+def _inner_body(plan: Plan, outer: list[str], lines: list[Line]) -> list[str]:
+    target = "x" if plan["data"] == "tensor" else "x, y"
+    micro = [f"{target} = next(rest)", *(line.text for line in lines if not line.gated)]
+    head = f"for _ in range({'accumulate' if plan['named'] else plan['window']}):"
+    return [*outer, head, *_within(micro), *(line.text for line in lines if line.gated)]
+
+
+def _first_of_window(plan: Plan, count: str) -> list[str]:
+    size = "accumulate" if plan["named"] else plan["window"]
+    if count in ("counter", "at least"):
+        return ["if count == 0:", "    optimizer.zero_grad()"]
+    if count == "running":
+        return [f"if count % {size} == 0:", "    optimizer.zero_grad()"]
+    index = "i - 1" if plan["loop"] == "from one" else "i"
+    return [f"if ({index}) % {size} == 0:", "    optimizer.zero_grad()"]
+
+
+def _flush(plan: Plan, lines: list[Line], count: str) -> list[str]:
+    size = "accumulate" if plan["named"] else plan["window"]
+    tests = {
+        "counter": "count > 0",
+        "at least": "count > 0",
+        "running": f"count % {size} != 0",
+        "state": f"state['seen'] % {size} != 0",
+    }
+    test = tests.get(count, f"{plan['batches']} % {size} != 0")
+    closing = [line.text for line in lines if line.gated]
+    return [f"if {test}:", *_within(closing)] if closing else []
+
+
+# Two networks, two optimizers
+
+
+def _pair(plan: Plan) -> str | None:
+    gated = any("gate" in plan[key].split()[:1] for key in ("fault", "second fault"))
+    loop = _loop(plan, needs_index=gated or plan["rhythm"] == "second")
+    if loop is None or (plan["pair"] == "joint" and plan["rhythm"] == "second"):
+        return None
+    d, g = _sides(plan)
+    zero_d, zero_g = Line("zero_d", _zero(plan, "d")), Line("zero_g", _zero(plan, "g"))
+    if plan["pair"] == "joint":
+        lines = _joint(plan, zero_d, zero_g)
+    else:
+        late = plan["rhythm"] == "second"
+        one = _side(plan, "d", d, zero_d)
+        other = [replace(line, gated=late) for line in _side(plan, "g", g, zero_g)]
+        lines = [*one, *other] if plan["order"] == "d first" else [*other, *one]
+        tops = [(plan["zero_d"], zero_d), (plan["zero_g"], zero_g)]
+        lines = [*(zero for place, zero in tops if place == "top"), *lines]
+    lines += [Line("update", "scaler.update()")] if plan["amp"] else []
+    lines = (
+        [Line("target", "y = x.mean(1, keepdim=True)")] if plan["data"] == "tensor" else []
+    ) + lines
+    for fault in (plan["fault"], plan["second fault"]):
+        lines = _with_fault(lines, fault)
+    index = "i" if plan["loop"] != "from one" else "i - 1"
+    one_epoch = [*loop, *_within(_gated(lines, f"({index}) % 2 == 0", guard=False))]
+    if plan["epochs"] != "1":
+        one_epoch = [f"for epoch in range({plan['epochs']}):", *_within(one_epoch)]
+    return _program([*_data(plan), *_networks(plan)], one_epoch)
+
+
+def _networks(plan: Plan) -> list[str]:
+    made = {
+        "gan": ["disc = nn.Linear(3, 1)", "gen = nn.Linear(3, 3)"],
+        "actor and critic": ["disc = nn.Linear(4, 1)", "gen = nn.Linear(3, 1)"],
+        "joint": ["disc = nn.Linear(3, 4)", "gen = nn.Linear(4, 1)"],
+        "heads": ["trunk = nn.Linear(3, 3)", "disc = nn.Linear(3, 1)", "gen = nn.Linear(3, 1)"],
+    }
+    extra = " + list(trunk.parameters())" if plan["pair"] == "heads" else ""
+    owned_g = f"list(gen.parameters()){extra}" if extra else "gen.parameters()"
+    d, g = _optimizer(plan, "disc.parameters()"), _optimizer(plan, owned_g)
+    held = {
+        "names": [f"opt_d = {d}", f"opt_g = {g}"],
+        "dict": [f"opts = {{'d': {d}, 'g': {g}}}"],
+        "list": [f"opts = [{d}, {g}]"],
+        "loop": [f"opt_d = {d}", f"opt_g = {g}"],
+    }
+    scaler = ["scaler = torch.amp.GradScaler('cpu')"] if plan["amp"] else []
+    return [*made[plan["pair"]], *held[plan["held"]], *scaler]
+
+
+def _sides(plan: Plan) -> tuple[list[str], list[str]]:
+    cut = ".detach()" if plan["detach"] == "yes" else ""
+    if plan["pair"] == "gan":
+        d = [f"fake = gen(x){cut}", "loss_d = disc(fake).mean() - disc(x).mean()"]
+        return d, ["loss_g = -disc(gen(x)).mean()"]
+    if plan["pair"] == "heads":
+        d = [f"loss_d = F.mse_loss(disc(trunk(x){cut}), y)"]
+        return d, ["loss_g = F.mse_loss(gen(trunk(x)), -y)"]
+    d = ["loss_d = F.mse_loss(disc(torch.cat([x, y], 1)), y)"]
+    return d, ["loss_g = -disc(torch.cat([x, gen(x)], 1)).mean()"]
+
+
+def _held(plan: Plan, side: str) -> str:
+    names = {"dict": f"opts['{side}']", "list": f"opts[{0 if side == 'd' else 1}]"}
+    return names.get(plan["held"], f"opt_{side}")
+
+
+def _zero(plan: Plan, side: str) -> str:
+    module = "disc" if side == "d" else "gen"
+    owner = module if plan["zeroed"] == "model" else _held(plan, side)
+    return f"{owner}.zero_grad()"
+
+
+def _side(plan: Plan, side: str, loss: list[str], zero: Line) -> list[Line]:
+    place = plan[f"zero_{side}"]
+    lines = [zero] if place == "before" else []
+    lines += [Line("loss", text) for text in loss]
+    lines.append(Line(f"backward_{side}", f"{_root(plan, f'loss_{side}')}.backward()"))
+    lines += _spending(plan, side)
+    return [*lines, zero] if place == "after" else lines
+
+
+def _spending(plan: Plan, side: str) -> list[Line]:
+    owner = _held(plan, side)
+    module = "disc" if side == "d" else "gen"
+    lines = []
+    if plan["clip"]:
+        lines += [Line(f"unscale_{side}", f"scaler.unscale_({owner})")] if plan["amp"] else []
+        lines.append(Line(f"clip_{side}", f"nn.utils.clip_grad_norm_({module}.parameters(), 1.0)"))
+    step = f"scaler.step({owner})" if plan["amp"] else f"{owner}.step()"
+    return [*lines, Line(f"step_{side}", step)]
+
+
+def _joint(plan: Plan, zero_d: Line, zero_g: Line) -> list[Line]:
+    """One loss for both."""
+    loss = Line("loss", "loss = F.mse_loss(gen(torch.tanh(disc(x))), y)")
+    backward = Line("backward_d", f"{_root(plan, 'loss')}.backward()")
+    steps = [*_spending(plan, "d"), *_spending(plan, "g")]
+    if plan["held"] == "loop":
+        steps = [line for line in steps if not line.role.startswith("step")]
+        word = "scaler.step(one)" if plan["amp"] else "one.step()"
+        steps.append(Line("step_d", f"for one in (opt_d, opt_g):\n    {word}"))
+    zeros = [(plan["zero_d"], zero_d), (plan["zero_g"], zero_g)]
+    before = [zero for place, zero in zeros if place != "after"]
+    after = [zero for place, zero in zeros if place == "after"]
+    return [*before, loss, backward, *steps, *after]
+
+
+def _root(plan: Plan, loss: str) -> str:
+    return f"scaler.scale({loss})" if plan["amp"] else loss
+
+
+# Writing it down
+
+
+def _with_fault(lines: list[Line], fault: str) -> list[Line]:
+    """The line of that role is left out, doubled, moved by one, or put in or out of the gate."""
+    kind, _, role = fault.partition(" ")
+    place = next((place for place, line in enumerate(lines) if line.role == role), None)
+    if place is None:
+        return lines
+    line, before, after = lines[place], lines[:place], lines[place + 1 :]
+    match kind:
+        case "drop":
+            return [*before, *after]
+        case "double":
+            return [*before, line, line, *after]
+        case "earlier" if before and before[-1].role != "loss":
+            return [*before[:-1], replace(line, gated=before[-1].gated), before[-1], *after]
+        case "later" if after:
+            return [*before, after[0], replace(line, gated=after[0].gated), *after[1:]]
+        case "gate" | "ungate":
+            return [*before, replace(line, gated=kind == "gate"), *after]
+    return lines
+
+
+def _gated(lines: list[Line], gate: str, *, guard: bool) -> list[str]:
+    """Neighbours under the same gate share one `if`; as a guard, it is a `continue`."""
+    if guard and all(line.gated for line in lines[_first_gated(lines) :]):
+        first = _first_gated(lines)
+        head = [line.text for line in lines[:first]]
+        skip = [f"if not ({gate}):", "    continue"]
+        return [*head, *skip, *(line.text for line in lines[first:])]
+    text: list[str] = []
+    open_gate = False
+    for line in lines:
+        inside = line.gated and gate != "True"
+        if inside and not open_gate:
+            text.append(f"if {gate}:")
+        text.append(indent(line.text, "    ") if inside else line.text)
+        open_gate = inside
+    return text
+
+
+def _within(lines: Iterable[str]) -> list[str]:
+    return [indent(line, "    ") for line in lines]
+
+
+def _program(setup: list[str], loop: list[str]) -> str:
+    text = "\n".join([*setup, *loop])
+    head = ["import torch", "import torch.nn.functional as F", "from torch import nn"]
+    if "DataLoader" in text:
+        head.append("from torch.utils.data import DataLoader, TensorDataset")
+    return "\n".join([*head, NET if "Net()" in text else "", "torch.manual_seed(0)", text, ""])
+
+
+NET = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(3, 4)
+        self.head = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.body(x)))
+"""

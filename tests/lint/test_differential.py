@@ -1,0 +1,154 @@
+"""Loops drawn from a grammar are run under the watcher and read by the linter: both say the same.
+
+A disagreement is a bug of one of them; the plainest program that shows it is printed.
+"""
+
+import contextlib
+import gc
+import io
+import os
+import runpy
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+
+from gradkeeper.rules import ALL
+from gradkeeper.watcher import Watch
+from tests.lint.generated import Plan, draw, render, shrink
+from tests.lint.transform import PARTS, SCRIPT
+from tests.lint.verdicts import Verdict, from_the_second_design_on, read
+
+FEW, MANY = 60, 10_000
+AT_ONCE = 500
+ONE_SIDED = {rule.code for rule in ALL if any(block.side for block in rule.blocks)}
+"""Rules that only reading or only running can apply."""
+Texts = Mapping[str, str]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _collector_as_it_was() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+
+
+def by_running(texts: Texts) -> set[Verdict] | None:
+    """What the watcher tells; None of a program that fails, which nobody has to judge."""
+    _set_aside()
+    gc.collect()  # the program before may have left models behind, and the watcher looks at all
+    with tempfile.TemporaryDirectory() as name, _working_in(Path(name), texts):
+        own = (f"{os.path.realpath(name)}{os.sep}",)
+        with Watch(on_finding="record", own=own) as watch:
+            try:
+                runpy.run_path(os.path.join(os.path.realpath(name), SCRIPT), run_name="__main__")
+            except (RuntimeError, AssertionError, ValueError):
+                return None
+    return {Verdict(one.rule, Path(one.site.file).name, one.site.line) for one in watch.findings}
+
+
+@cache
+def _set_aside() -> None:
+    """What exists before the first program is none of the watcher's business: it looks at each
+    object that the collector knows, and torch alone has a million."""
+    torch.optim.SGD([torch.zeros(1)])
+    gc.freeze()
+
+
+@contextlib.contextmanager
+def _working_in(folder: Path, texts: Texts) -> Iterator[None]:
+    before, path, argv = os.getcwd(), list(sys.path), list(sys.argv)
+    for file, text in texts.items():
+        (folder / file).write_text(text)
+    os.chdir(folder)
+    sys.path.insert(0, os.path.realpath(folder))
+    sys.argv = [SCRIPT]
+    quiet = io.StringIO()
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(quiet):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        os.chdir(before)
+        sys.path[:] = path
+        sys.argv[:] = argv
+        sys.modules.pop(PARTS.removesuffix(".py"), None)
+
+
+def disagreement(told: set[Verdict], seen: set[Verdict]) -> list[str]:
+    """What only one side says. What the linter holds possible may happen or not."""
+    certain = {one for one in told if one.certain and one.rule not in ONE_SIDED}
+    possible = {(one.rule, one.file, one.line) for one in told if not one.certain}
+    real = {one for one in seen if one.rule not in ONE_SIDED}
+    missed = [one for one in real - certain if (one.rule, one.file, one.line) not in possible]
+    return [
+        *(f"only the watcher: {one}" for one in sorted(missed)),
+        *(f"only the linter: {one}" for one in sorted(certain - real)),
+    ]
+
+
+def disagreements(plans: Iterable[Plan]) -> list[tuple[Plan, list[str]]]:
+    """The plans of programs on which the two differ; one run of the linter for all of them."""
+    programs: dict[str, tuple[Plan, dict[str, str], set[Verdict]]] = {}
+    for number, plan in enumerate(plans):
+        texts = render(plan)
+        seen = by_running(texts) if texts else None
+        if texts and seen is not None:
+            programs[f"p{number}"] = plan, texts, seen
+    with tempfile.TemporaryDirectory() as folder:
+        told = read(Path(folder), {name: texts for name, (_, texts, _) in programs.items()})
+    found = [(plan, disagreement(told[name], seen)) for name, (plan, _, seen) in programs.items()]
+    return [(plan, words) for plan, words in found if words]
+
+
+def rules_in(words: list[str]) -> list[str]:
+    """Which side said what, wherever: what has to stay as a program shrinks."""
+    return sorted({" ".join(word.split()[2:4]) for word in words})
+
+
+def smallest(plan: Plan, words: list[str]) -> str:
+    """The plainest program on which they differ in the same way."""
+
+    def first_of(plans: list[Plan]) -> Plan | None:
+        found = disagreements(plans)
+        return next((one for one, now in found if rules_in(now) == rules_in(words)), None)
+
+    least = shrink(plan, first_of)
+    told = disagreements([least])[0][1]
+    choices = ", ".join(f"{name}={option}" for name, option in least.items() if option)
+    return "\n".join([*told, choices, *(render(least) or {}).values()])
+
+
+def same_on(seeds: range) -> None:
+    found = disagreements(map(draw, seeds))
+    assert not found, f"{len(found)} of {len(seeds)} differ, for instance:\n{smallest(*found[0])}"
+
+
+@from_the_second_design_on
+def test_reading_and_running_agree_on_a_few_loops() -> None:
+    same_on(range(FEW))
+
+
+@pytest.mark.slow
+@from_the_second_design_on
+@pytest.mark.parametrize("start", range(FEW, MANY, AT_ONCE))
+def test_reading_and_running_agree_on_many_loops(start: int) -> None:
+    same_on(range(start, min(start + AT_ONCE, MANY)))
+
+
+def test_drawn_loops_hold_faults_and_right_ones() -> None:
+    torch.manual_seed(0)
+    seen = [by_running(texts) for texts in map(render, map(draw, range(40))) if texts]
+
+    assert any(seen)
+    assert set() in seen
+
+
+def test_the_comparison_can_fail() -> None:
+    assert disagreement({Verdict("GK101", SCRIPT, 9)}, set())
+    assert disagreement(set(), {Verdict("GK101", SCRIPT, 9)})
+    assert not disagreement({Verdict("GK203", SCRIPT, 9, certain=False)}, set())
