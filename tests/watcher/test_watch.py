@@ -347,7 +347,7 @@ def test_a_model_gives_its_parameters_their_names() -> None:
 
     (found,) = seen.findings
     assert found.rule == "GK105"
-    assert "`model`" in found.message
+    assert "`model.1`" in found.message
 
 
 def test_the_environment_chooses_where_no_argument_does(monkeypatch: pytest.MonkeyPatch) -> None:
