@@ -1,4 +1,4 @@
-"""Findings as JSON. The shape is a contract: see `gradkeeper replay --help`."""
+"""Findings as JSON. The shape is a contract: whatever changes it for a reader raises VERSION."""
 
 import json
 from collections.abc import Iterable

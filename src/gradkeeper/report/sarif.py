@@ -1,4 +1,4 @@
-"""Findings as SARIF 2.1.0, for code scanning. The rules' help is their own document."""
+"""Findings as SARIF 2.1.0, for code scanning. A rule's help names the command that explains it."""
 
 import json
 from collections.abc import Iterable
