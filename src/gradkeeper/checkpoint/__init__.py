@@ -1,5 +1,7 @@
 """Plain named state on disk and back, exactly, without pickle. Knows no engine.
 
+In the order in which to read them:
+
 store       a folder of checkpoints: save, load, keep the newest
 checkpoint  one of them: a snapshot of the state, written, and read back checked
 async_save  saves that training does not wait for

@@ -1,5 +1,7 @@
 """Whether a training script resumes exactly: run whole, run with kills, compared.
 
+In the order in which to read them:
+
 proof         the runs, one after the other, and the verdict
 text          the verdict, as text and JSON
 process       one start of the command, until it ends or all its processes are killed

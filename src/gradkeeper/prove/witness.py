@@ -11,7 +11,6 @@ import functools
 import hashlib
 import json
 import os
-import random
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +25,7 @@ from torch.optim.optimizer import (
 )
 from torch.utils.data import dataloader
 
+from gradkeeper import rng
 from gradkeeper.prove.process import kill_all
 from gradkeeper.prove.working_copy import StrayWrites
 from gradkeeper.watcher.names import ModuleMap
@@ -312,16 +312,17 @@ def _collect(value: Any, tensors: list[torch.Tensor], words: list[str]) -> None:
                 _collect(one, tensors, words)
 
 
+LIBRARIES = {"torch": "torch", "python": "Python", "numpy": "NumPy"}
+
+
 def of_generators() -> dict[str, str]:
-    """The default ones, by library."""
-    states = [torch.get_rng_state()]
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        states += torch.cuda.get_rng_state_all()
-    found = {"torch": of_tensors(states), "Python": _of_text(repr(random.getstate()))}
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        _, keys, place, *rest = numpy.random.get_state()
-        found["NumPy"] = _of_text(f"{keys.tobytes().hex()}{place}{rest}")
+    """The default ones, by library; torch's on all devices together."""
+    shared = rng.shared().items()
+    found = {LIBRARIES[name]: _of_text(repr(rng.read(generator))) for name, generator in shared}
+    states = rng.state()
+    devices = [one for name in states if name not in LIBRARIES for one in states[name]]
+    if devices:
+        found["torch"] += of_tensors(devices)
     return found
 
 
