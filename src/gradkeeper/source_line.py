@@ -79,12 +79,17 @@ def site_of(frame: FrameType) -> Site:
 
 def _site(frame: FrameType) -> Site:
     code = frame.f_code
-    place = next(islice(code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
-    column = place[2] or 0
+    _, _, column, _ = position_of(frame)
     file = code.co_filename
     return Site(
         file=file if file.startswith("<") else os.path.abspath(file),
         line=frame.f_lineno,
-        column=column + 1,
+        column=(column or 0) + 1,
         function=code.co_qualname,
     )
+
+
+def position_of(frame: FrameType) -> tuple[int | None, int | None, int | None, int | None]:
+    """Of what runs in a frame: its first and last line, its first and last column."""
+    positions = islice(frame.f_code.co_positions(), frame.f_lasti // 2, None)
+    return next(positions, (None, None, None, None))

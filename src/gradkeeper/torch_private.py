@@ -9,6 +9,8 @@ Nothing of torch.distributed is imported before it is asked for: one process nee
 """
 
 import copy
+import gc
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -60,13 +62,53 @@ def _groups(roots: "list[FSDPModule]") -> Iterator[Any]:
     for root in roots:
         for module in root.modules():  # type: ignore[attr-defined]
             if isinstance(module, FSDPModule):
-                state: Any = module._get_fsdp_state()
-                several = getattr(state, "_fsdp_param_groups", None)
-                yield from several if several is not None else _one(state._fsdp_param_group)
+                yield from _groups_of(module)
 
 
-def _one(group: Any) -> list[Any]:
+def _groups_of(module: Any) -> list[Any]:
+    state = module._get_fsdp_state()
+    several: list[Any] | None = getattr(state, "_fsdp_param_groups", None)
+    if several is not None:
+        return several
+    # Before torch 2.12 there was one at most.
+    group = state._fsdp_param_group
     return [] if group is None else [group]
+
+
+def parameters_of_all_fsdp_modules() -> Iterator[tuple[Any, Any]]:
+    """For who was handed no module: each group of parameters there is, with each of its
+    parameters."""
+    fsdp: Any = sys.modules.get("torch.distributed.fsdp")
+    if fsdp is None or not hasattr(fsdp, "FSDPModule"):
+        return
+    for module in gc.get_objects():
+        if issubclass(type(module), fsdp.FSDPModule):
+            for group in _groups_of(module):
+                for parameter in group.fsdp_params:
+                    yield group, parameter
+
+
+def sharded(parameter: Any) -> Tensor:
+    """What the optimizer knows of FSDP2's parameter."""
+    known: Tensor = parameter.sharded_param
+    return known
+
+
+def unsharded(parameter: Any) -> Tensor | None:
+    """What stands in its place while a module runs; None before that."""
+    whole: Tensor | None = getattr(parameter, "_unsharded_param", None)
+    return whole
+
+
+def pending_apart(parameter: Any) -> Tensor | None:
+    """Its gradient that is not reduced yet, where gradients are reduced in another type."""
+    apart: Tensor | None = parameter.unsharded_accumulated_grad
+    return apart
+
+
+def reduces(group: Any) -> bool:
+    """Whether the next backward exchanges the gradients of a group."""
+    return bool(group.reduce_grads)
 
 
 # DDP

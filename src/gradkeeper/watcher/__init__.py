@@ -20,7 +20,8 @@ saved_state       state that was saved or loaded
 gradient_sync     whether a backward exchanged gradients between ranks
 measures          losses and norms, for those who ask
 pattern           where events go: posted, or only counted where they repeat themselves
-fast_path         a steady loop: what comes next is known
+effects           what a call does to accounts, and what must hold for it to do so again, as values
+fast_path         a steady loop: what comes next is known, and is done again
 thread_ownership  which thread a parameter belongs to
 ranks             several ranks: brought together at the end, and compared
 """

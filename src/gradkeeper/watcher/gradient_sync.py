@@ -3,19 +3,16 @@
 DistributedDataParallel decides at its forward, by a flag that `no_sync()` clears; FSDP2 by flags of
 its parameter groups. Under `set_requires_gradient_sync(False)` a backward leaves the gradient of
 FSDP2's shard as it is: its share waits beside the unsharded parameter. There is no public way to
-see that, nor which tensors are the unsharded ones, so private attributes of torch (2.13) are read
-in this file, and here only.
+see that, nor which tensors are the unsharded ones (torch_private.py).
 """
 
-import gc
-import sys
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
+from gradkeeper import torch_private
 from gradkeeper.watcher.gradients import Cohort, Mark, gradient_of, is_sharded
 
 
@@ -30,7 +27,7 @@ class FsdpShard:
 
     def is_synced(self) -> bool | None:
         group = self._group()
-        return None if group is None else bool(group.reduce_grads)
+        return None if group is None else torch_private.reduces(group)
 
     def is_credited(self) -> bool:
         """Whether a backward has added to what waits since it was last noted."""
@@ -50,9 +47,7 @@ class FsdpShard:
         held: Any = self._held()
         if held is None:
             return None
-        # In another type than the parameter's, where gradients are reduced in one.
-        apart: torch.Tensor | None = held.unsharded_accumulated_grad
-        whole = getattr(held, "_unsharded_param", None)
+        apart, whole = torch_private.pending_apart(held), torch_private.unsharded(held)
         if apart is not None or whole is None:
             return apart
         return gradient_of(whole)
@@ -70,8 +65,8 @@ class FsdpShards:
         if parameter is None or not is_sharded(parameter):
             return None
         if parameter not in self._known:
-            for group, held in _held_by_fsdp():
-                self._known.setdefault(held.sharded_param, FsdpShard(held, group))
+            for group, held in torch_private.parameters_of_all_fsdp_modules():
+                self._known.setdefault(torch_private.sharded(held), FsdpShard(held, group))
             # A DTensor of somebody else's is not looked for again.
             self._known.setdefault(parameter, None)
         found: FsdpShard | None = self._known[parameter]
@@ -83,28 +78,8 @@ def unsharded_by_fsdp() -> set[int]:
 
     Their storage comes and goes, and their gradients go to the shards: they are nobody's account.
     """
-    return {id(getattr(held, "_unsharded_param", None)) for _, held in _held_by_fsdp()}
-
-
-def _held_by_fsdp() -> Iterator[tuple[Any, Any]]:
-    """All groups of parameters, each with each of its parameters."""
-    fsdp: Any = sys.modules.get("torch.distributed.fsdp")
-    if fsdp is None or not hasattr(fsdp, "FSDPModule"):
-        return
-    for module in gc.get_objects():
-        if issubclass(type(module), fsdp.FSDPModule):
-            for group in _groups(module._get_fsdp_state()):
-                for held in group.fsdp_params:
-                    yield group, held
-
-
-def _groups(state: Any) -> list[Any]:
-    several: list[Any] | None = getattr(state, "_fsdp_param_groups", None)
-    if several is not None:
-        return several
-    # Before torch 2.12 there was one at most.
-    one = state._fsdp_param_group
-    return [] if one is None else [one]
+    held_by_fsdp = torch_private.parameters_of_all_fsdp_modules()
+    return {id(torch_private.unsharded(held)) for _, held in held_by_fsdp}
 
 
 REBUILT_WITHIN = 4

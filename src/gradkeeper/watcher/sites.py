@@ -14,19 +14,14 @@ import torch
 
 from gradkeeper.model import Site
 from gradkeeper.model.site import CELL
-
-# Code that is made anew by exec in a loop must not fill memory.
-MOST_SITES = 8192
-
-NOWHERE = Site("<unknown>", 1)
+from gradkeeper.source_line import MOST_SITES, NOWHERE, is_users, position_of
 
 
 def _library_folders() -> tuple[str, ...]:
+    """Beside those of which source_line knows."""
     paths = sysconfig.get_paths()
-    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     torchs = os.path.dirname(os.path.abspath(torch.__file__))
-    folders = {paths["stdlib"], paths["purelib"], paths["platlib"], ours, torchs}
-    return tuple(folder + os.sep for folder in folders)
+    return tuple(folder + os.sep for folder in {paths["purelib"], paths["platlib"], torchs})
 
 
 class Sites:
@@ -54,9 +49,7 @@ class Sites:
         path = os.path.abspath(name)
         if any(path.startswith(folder) for folder in self._own):
             return True
-        if "site-packages" in path or "dist-packages" in path:
-            return False
-        return not path.startswith(self._libraries)
+        return is_users(name) and not path.startswith(self._libraries)
 
     def here(self) -> Site:
         """The user's line that runs now."""
@@ -101,8 +94,7 @@ class Sites:
 
     def _locate(self, frame: FrameType) -> Site:
         code = frame.f_code
-        positions = list(code.co_positions())
-        line, end_line, column, end_column = positions[frame.f_lasti // 2]
+        line, end_line, column, end_column = position_of(frame)
         name = code.co_filename
         file = cell_of(name) or (name if name.startswith("<") else os.path.abspath(name))
         site = Site(file, line or frame.f_lineno, (column or 0) + 1, code.co_qualname)

@@ -2,6 +2,17 @@
 
 A tap asks for the recorder of the calling thread, tells it what happens, and calls the original. It
 decides nothing.
+
+call       the recorder of the calling thread; a fault of ours ends the watch, not the training
+backward   `backward()`, and DistributedDataParallel's forward
+optimizer  optimizers built, stepped and zeroed, modules zeroed
+scaler     GradScaler
+clip       clip_grad_norm_ and its kin
+data       batches that a DataLoader hands out
+scheduler  ticks
+state      state saved and loaded
+reads      `.grad` read and assigned by the user's own code
+warnings   torch's warnings keep naming the user's line
 """
 
 from gradkeeper.watcher.patches import Undo
