@@ -74,11 +74,27 @@ class _Guard:
         self._replace(signal, "getsignal", self._getsignal)
         if os.name == "posix":
             self._listen()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self.remove)
+            self._prepare_forks()
+
+    def _prepare_forks(self) -> None:
+        """A forked child is nobody we watch: it gets the default handlers back. A signal that comes
+        in between would be lost, so it waits until they are in place."""
+        held = threading.local()
+
+        def before() -> None:
+            held.mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS if self._undo else ())
+
+        def after() -> None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held.mask)
+
+        def in_child() -> None:
+            self.remove()
+            after()
+
+        os.register_at_fork(before=before, after_in_parent=after, after_in_child=in_child)
 
     def remove(self) -> None:
-        """At the end, and in a forked child, which is nobody we watch."""
+        """At the end, and in a forked child."""
         while self._undo:
             self._undo.pop()()
 
