@@ -1,11 +1,12 @@
 """A start that hangs is ended, with all that it started, and told of."""
 
 import signal
+from pathlib import Path
 
 import pytest
 
-from gradkeeper.prove import ProveError
-from gradkeeper.prove.process import Ended, Plan, start
+from gradkeeper.prove import ProveError, bootstrap
+from gradkeeper.prove.process import BOOTSTRAP, ENV, Ended, Plan, start
 from gradkeeper.prove.proof import KilledRun, checked, failure
 from gradkeeper.prove.working_copy import build, source_of
 
@@ -37,3 +38,8 @@ def test_what_hangs_is_told_with_its_last_words(ended: Ended) -> None:
     assert said is not None
     assert f"started again after kill 1, it has not ended after {ended.late} seconds" in said
     assert "waits for a lock" in said
+
+
+def test_the_bootstrap_looks_for_the_folder_where_a_start_names_it() -> None:
+    assert bootstrap.ENV == ENV
+    assert Path(bootstrap.__file__) == BOOTSTRAP

@@ -13,10 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gradkeeper.prove import ProveError, bootstrap
+from gradkeeper.prove import ProveError
 from gradkeeper.prove.record import Record, read
 from gradkeeper.prove.working_copy import WorkingCopy, turned
 
+BOOTSTRAP = Path(__file__).with_name("bootstrap.py")
+ENV = "GRADKEEPER_PROVE"
+"""As in the bootstrap, which is a program of its own and brings the witness, and this file, in."""
 Point = tuple[int, int]  # steps taken, and backward calls since the last one
 
 
@@ -113,11 +116,11 @@ def _write_plan(folder: Path, plan: Plan, roots: list[str]) -> None:
 def _environment(folder: Path) -> dict[str, str]:
     early = folder / "early"
     early.mkdir()
-    shutil.copy(bootstrap.__file__, early / "sitecustomize.py")
+    shutil.copy(BOOTSTRAP, early / "sitecustomize.py")
     environment = dict(os.environ)
     paths = [str(early), *filter(None, [environment.get("PYTHONPATH")])]
     environment["PYTHONPATH"] = os.pathsep.join(paths)
-    environment[bootstrap.ENV] = str(folder)
+    environment[ENV] = str(folder)
     if importlib.util.find_spec("torch") is not None:
         # `python` means the one that has gradkeeper and torch, as if its venv were activated.
         own = os.path.dirname(sys.executable)
@@ -164,7 +167,7 @@ def _is_ours(process: int, folder: Path) -> bool:
         environment = Path(f"/proc/{process}/environ").read_bytes()
     except OSError:
         return False
-    return f"{bootstrap.ENV}={folder}".encode() in environment.split(b"\0")
+    return f"{ENV}={folder}".encode() in environment.split(b"\0")
 
 
 def _kill(process: int) -> None:
