@@ -1,5 +1,25 @@
 """gradkeeper: every gradient a loss produces should reach the weights exactly once.
 
+In the order in which to read them:
+
+model          the books: events, accounts, entries, findings
+rules          one fault per file; a rule reads one entry
+lint           source text into events, without running it
+watcher        a running job into events
+watching       `watch(...)`: the watcher joined to a report
+engine         the training loop that is correct by construction
+checkpoint     plain named state on disk and back
+prove          whether a script that is killed resumes exactly
+report         findings as text, as data, and as the statement page
+cli            the commands
+integrations   inside pytest, Jupyter, trainers and TensorBoard
+testing        assertions for users' own training steps
+source_line    which line of the user's led here
+tree           state is a tree: how it is walked
+rng            random number generators, read and put back
+torch_private  private parts of torch, used here and nowhere else
+extras         what is needed beside the standard library, and how to get it
+
 What needs torch is imported when it is first asked for: the linter must start without it.
 """
 

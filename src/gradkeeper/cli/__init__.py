@@ -2,6 +2,22 @@
 
 A command is imported when it is named, and imports what it needs when it runs, so that
 `gradkeeper check` waits neither for torch nor for the other commands.
+
+check         rehearses training code without running it
+fixing        what `check --fix` does to files, and what `check --diff` shows of it
+run           runs a training script under watch
+exits         every way out of a watched script: what was seen is written first
+ranks         `run` under torchrun: rank 0 writes for all
+replay        judges a recorded tape again
+explain       a rule's document
+rules         the catalogue, a line each
+checkpoint    what a checkpoint holds, whether it is whole, how two differ
+prove_resume  whether a script resumes exactly after kills
+demo          three bugs, a kill and a statement, shown
+output        options and writing that commands which report findings share
+progress      a bar for commands that take a while
+streams       standard streams that nobody may read any more
+errors        what ends a command with a message and exit code 2
 """
 
 import argparse

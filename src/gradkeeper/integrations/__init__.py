@@ -1,6 +1,11 @@
 """gradkeeper inside other people's tools. Each module stands alone and imports its tool itself.
 
-pytest_plugin  fixture, marker, --gradkeeper      jupyter       %%gradkeeper, rebuilt optimizers
-lightning      a callback around fit              transformers  a callback around train
-tensorboard    what the engine and watch tell     watching      what the callbacks share
+pytest_plugin  tests that train fail where their gradients go astray: fixture, marker, --gradkeeper
+jupyter        %%gradkeeper: cells under watch
+rebuilt        a note when a cell that builds an optimizer is run again
+lightning      a callback around fit
+transformers   a callback around train
+watching       what the callbacks share: a watch that begins and ends by two calls
+tensorboard    what the engine and watch tell, as scalars and text
+ignoring       which rules a user's words leave out, written alike everywhere
 """

@@ -1,4 +1,14 @@
-"""How findings are shown. Each module is one format; `FORMATS` names them for the command line."""
+"""How findings are shown. Each module is one format; `FORMATS` names them for the command line.
+
+text         for a terminal: the line, the account, the way out
+json_format  for programs
+sarif        for code scanning
+github       annotations on the lines of a pull request
+html         a fragment for notebooks
+statement    a run's gradients, window by window, as one page
+source       the user's files as a report shows them
+paint        colour, where it is wanted
+"""
 
 from collections.abc import Callable, Iterable
 

@@ -1,6 +1,10 @@
 """`gradkeeper demo`: three bugs found and mended, a training killed and resumed, a statement.
 
 It checks itself: whatever does not go as told ends it with exit code 1.
+
+scripts   the scripts that it works on, as a user would have written them
+stage     words for the audience, commands shown with their output, expectations
+training  the character model's process, followed line by line and killed at one of them
 """
 
 import argparse

@@ -1,9 +1,13 @@
 """The statement: a run's gradients told window by window, as one page that needs no network.
 
-story     one window: what came in, what went out       whole     all windows, lanes and findings
-books     a tape read as windows                        ranks     the books of several ranks as one
-parting   where ranks did not do the same               measures  losses and norms, where known
-findings  what is wrong, with the source                page      all of it as HTML
+story     one window: what came in, what went out
+books     a tape read as windows
+ranks     the books of several ranks as one
+parting   where ranks did not do the same
+measures  losses and norms, where known
+findings  what is wrong, with the source
+whole     all windows, lanes and findings
+page      all of it as HTML
 """
 
 from collections.abc import Iterable
