@@ -9,6 +9,7 @@ import pytest
 from gradkeeper.cli import main
 from gradkeeper.lint import check, check_source
 from gradkeeper.lint.check import Checked
+from gradkeeper.lint.program import Program
 from gradkeeper.rules import ALL
 from tests.lint.linting import HEAD, loop
 
@@ -105,20 +106,23 @@ def test_the_user_may_still_interrupt_and_sees_no_traceback(
     assert capsys.readouterr() == ("", said)
 
 
-def dies_on_three(path: str) -> Checked:
-    if path == "3":
+def dies_on_three(program: Program) -> dict[str, Checked]:
+    if "3" in program.paths:
         os._exit(1)
-    return Checked(loops=int(path))
+    return {path: Checked(loops=int(path)) for path in program.paths}
 
 
 def test_a_process_that_dies_takes_one_file_with_it() -> None:
-    paths = [str(number) for number in range(20)]
+    numbers = range(0, 40, 2)
+    made = [Program([str(number), str(number + 1)]) for number in numbers]
 
-    results = list(check._on_cores(paths, dies_on_three, 2))
+    results: dict[str, Checked] = {}
+    for _, some in check._on_cores(dies_on_three, made, check._all_died, 2):
+        results |= some
 
-    assert [path for path, _ in results] == paths
-    assert [path for path, checked in results if checked.findings] == ["3"]
-    assert sum(checked.loops for _, checked in results) == sum(range(20)) - 3
+    assert set(results) == {str(number) for number in range(40)}
+    assert [path for path, checked in results.items() if checked.findings] == ["3"]
+    assert sum(checked.loops for checked in results.values()) == sum(range(40)) - 3
 
 
 CHAIN = "if a == 0:\n    pass\n" + "".join(

@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,7 +84,7 @@ def _run(args: argparse.Namespace) -> int:
         by_file: dict[str, list[Finding]] = {path: [] for path, _ in results}
         for one in findings:
             by_file.setdefault(one.site.file, []).append(one)
-        program = Program(list(by_file), wanted, by_file, args.held, unsafe=args.unsafe_fixes)
+        program = Program(dict(results), wanted, by_file, args.held, unsafe=args.unsafe_fixes)
         if args.diff:
             show(program)
             return _code(findings, args)
@@ -141,11 +141,17 @@ def _check(args: argparse.Namespace, selections: Any) -> list[tuple[str, Any]]:
     if paths:
         with Progress(len(paths), sys.stderr, wanted=not args.quiet) as progress:
             checked = check_files(paths, named, fixes=fixes)
-            results = [progress.one(result) for result in checked]
+            results = sorted((progress.one(result) for result in checked), key=_in_order(paths))
     if STDIN in args.paths:
         text = args.held["<stdin>"] = sys.stdin.buffer.read()
         results.append(("<stdin>", check_bytes(text, "<stdin>", fixes=fixes)))
     return results
+
+
+def _in_order(paths: list[str]) -> Callable[[tuple[str, Any]], tuple[int, str]]:
+    """As they were found; then those that were only read along."""
+    order = {path: number for number, path in enumerate(paths)}
+    return lambda result: (order.get(result[0], len(order)), result[0])
 
 
 def _read_settings(selections: Any, paths: list[str], args: argparse.Namespace) -> None:

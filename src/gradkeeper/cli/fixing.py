@@ -1,21 +1,19 @@
-"""What `check --fix` does to files, and what `check --diff` shows of it.
+"""What `check --fix` does to files, and what `check --diff` shows of it."""
 
-A fix is tried on the whole program: it must bring nothing new to the files that import its own.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from gradkeeper.cli.errors import CliError
 from gradkeeper.cli.streams import complain, tell
-from gradkeeper.lint.check import check_bytes
-from gradkeeper.lint.files import Sources, importers
+from gradkeeper.lint.check import Checked, check_bytes, check_program
+from gradkeeper.lint.files import Sources
 from gradkeeper.lint.fixes import ZEROED, Mended, diff, mend, shared
 from gradkeeper.report.text import place
 
 if TYPE_CHECKING:
     from gradkeeper.model.finding import Finding
+    from gradkeeper.model.rule import Rule
 
 Wanted = Callable[[list["Finding"], Mapping[str, bytes]], list["Finding"]]
 """The findings that were asked for, of files whose bytes may not be on disk yet."""
@@ -23,9 +21,9 @@ Wanted = Callable[[list["Finding"], Mapping[str, bytes]], list["Finding"]]
 
 @dataclass(slots=True)
 class Program:
-    """The files that were checked together, and what is said of each; fixes change both."""
+    """The files that were checked, and what is said of each; fixes change both."""
 
-    paths: Sequence[str]
+    checked: dict[str, Checked]
     wanted: Wanted
     found: dict[str, list["Finding"]]
     held: dict[str, bytes]
@@ -49,27 +47,36 @@ class Program:
 
     def _mend(self, path: str) -> None:
         def check(new: bytes) -> list["Finding"]:
-            return self._check(path, {**self.held, path: new})
+            return self._again(path, {**self.held, path: new}).get(path, [])
 
         mended = mend(self._read(path), self.found[path], check, unsafe=self.unsafe)
         if not mended.fixed:
             return
-        held = {**self.held, path: mended.raw}
-        elsewhere = {
-            one: self._check(one, held) for one in importers(path, self.paths, Sources(held))
-        }
-        for other, after in elsewhere.items():
-            news = _news(self.found.get(other, []), after)
-            if news:
-                self.remarks.append(f"{path} is left as it is: its fix brings {_named(news[0])}")
-                return
-        self.held, self.mended[path] = held, mended
-        self.found |= {path: list(mended.left), **elsewhere}
-        self.remarks += _remarks(path, mended)
+        self.held[path], self.mended[path] = mended.raw, mended
+        self.found |= self._again(path, self.held)
+        if ZEROED in mended.rules:
+            self._remark(path)
 
-    def _check(self, path: str, held: Mapping[str, bytes]) -> list["Finding"]:
-        raw = held[path] if path in held else self._read(path)
-        return self.wanted(check_bytes(raw, path, sources=Sources(held)).findings, held)
+    def _again(
+        self, path: str, held: Mapping[str, bytes], rules: "tuple[Rule, ...] | None" = None
+    ) -> dict[str, list["Finding"]]:
+        """What is said of a file, and of those that import it, if files hold something else."""
+        known = self.checked[path].program if path in self.checked else None
+        if known is None:
+            again = {path: check_bytes(held[path], path, rules=rules)}
+        else:
+            affected = replace(known, paths=known.affected_by(path))
+            again = check_program(affected, rules=rules, sources=Sources(held))
+        if rules is not None:
+            return {one: checked.findings for one, checked in again.items()}
+        return {one: self.wanted(checked.findings, held) for one, checked in again.items()}
+
+    def _remark(self, path: str) -> None:
+        """What steps that now zero go on doing: it may be meant, or it is the other half."""
+        told = {(one.rule, one.cell, one.site.line) for one in self.found[path]}
+        for one in self._again(path, self.held, (shared,)).get(path, []):
+            if one.rule == shared.code and (one.rule, one.cell, one.site.line) not in told:
+                self.remarks.append(f"{place(one)}: {one.message}: {one.remedy}")
 
     def _read(self, path: str) -> bytes:
         try:
@@ -101,29 +108,6 @@ def show(program: Program) -> None:
         complain(f"{before} found, {program.fixed} would be fixed")
     for remark in program.remarks:
         complain(remark)
-
-
-def _news(before: "list[Finding]", after: "list[Finding]") -> "list[Finding]":
-    """Lines of a file that was not changed are the same lines."""
-    known = {(one.rule, one.cell, one.site.line) for one in before}
-    return [one for one in after if (one.rule, one.cell, one.site.line) not in known]
-
-
-def _named(finding: "Finding") -> str:
-    return f"{finding.rule} {finding.name} to {place(finding)}"
-
-
-def _remarks(path: str, mended: Mended) -> list[str]:
-    """What the steps that now zero go on doing: it may be meant, and it may be the other half."""
-    if ZEROED not in mended.rules:
-        return []
-    told = {(one.rule, one.cell, one.site.line) for one in mended.left}
-    found = check_bytes(mended.raw, path, fixes=False, rules=(shared,)).findings
-    return [
-        f"{place(one)}: {one.message}: {one.remedy}"
-        for one in found
-        if one.rule == shared.code and (one.rule, one.cell, one.site.line) not in told
-    ]
 
 
 def _write(path: str, raw: bytes) -> None:

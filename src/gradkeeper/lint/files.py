@@ -125,6 +125,10 @@ class Sources:
     def __init__(self, changed: Mapping[str, bytes] | None = None) -> None:
         self._changed = {os.path.abspath(path): raw for path, raw in (changed or {}).items()}
 
+    def changed(self, path: str, raw: bytes) -> "Sources":
+        """The same, but for one file."""
+        return Sources({**self._changed, path: raw})
+
     def read(self, path: str) -> bytes:
         """OSError if it cannot be."""
         changed = self._changed.get(os.path.abspath(path))
@@ -135,40 +139,6 @@ class Sources:
 
 
 DISK = Sources()
-IMPORT = re.compile(
-    rb"^[ \t]*(?:from[ \t]+[\w.]+[ \t]+import[ \t]*(?:\([^)]*\)|[^\n]*)|import[ \t][^\n]*)", re.M
-)
-WORD = re.compile(rb"\w+")
-
-
-def importers(path: str, paths: Iterable[str], sources: Sources = DISK) -> list[str]:
-    """Those of the files that import this one, or one that does, as far as names can tell."""
-    words = {one: _imported(one, sources) for one in paths if one != path}
-    found: dict[str, None] = {}
-    waiting = [path]
-    while waiting:
-        name = _module(waiting.pop())
-        new = [one for one in words if one not in found and name in words[one]]
-        found.update(dict.fromkeys(new))
-        waiting += new
-    return list(found)
-
-
-def _module(path: str) -> bytes:
-    """What a file is imported by: its own name, or its folder's."""
-    folder, name = os.path.split(os.path.abspath(path))
-    stem = os.path.splitext(name)[0]
-    return (os.path.basename(folder) if stem == "__init__" else stem).encode("utf-8", "replace")
-
-
-def _imported(path: str, sources: Sources) -> set[bytes]:
-    try:
-        raw = sources.read(path)
-    except OSError:
-        return set()
-    return {word for one in IMPORT.findall(raw) for word in WORD.findall(one)}
-
-
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 """str.splitlines would also break at form feeds and at U+2028, where Python goes on."""
 

@@ -102,13 +102,21 @@ class Source:
 
 
 def attach(
-    findings: list[Finding], text: str, path: str, tree: ast.Module, again: Again
+    findings: list[Finding],
+    text: str,
+    path: str,
+    tree: ast.Module,
+    again: Again,
+    known: list[Finding] | None = None,
 ) -> list[Finding]:
-    """The findings, with fixes where one was found that holds."""
+    """The findings, with fixes where one was found that holds.
+
+    `known`: all that `again` would find if nothing changed, if that is more than the findings.
+    """
     if not any(finding.rule in MAKERS for finding in findings):
         return findings
     source = Source(text, path, tree, lines_of(text))
-    return [replace(one, fix=_tried(one, findings, source, again)) for one in findings]
+    return [replace(one, fix=_tried(one, known or findings, source, again)) for one in findings]
 
 
 def _tried(finding: Finding, findings: list[Finding], source: Source, again: Again) -> Fix | None:
@@ -131,9 +139,18 @@ def _holds(
     after = again(replaced(source.text, edits))
     old = sum(1 for one in findings if one.rule == finding.rule)
     left = sum(1 for one in after if one.rule == finding.rule)
-    known = {one.rule for one in findings} | UNCOVERED.get(finding.rule, set())
-    news = [one for one in after if one.rule not in known and one.severity is not Severity.INFO]
-    return left < old and not news
+    return left < old and not any(_is_new(one, finding, findings) for one in after)
+
+
+def _is_new(one: Finding, fixed: Finding, findings: list[Finding]) -> bool:
+    """Of another file by its line, which has not moved; of the same one by its rule."""
+    if one.severity is Severity.INFO:
+        return False
+    if one.site.file != fixed.site.file:
+        known = {(other.rule, other.site.file, other.site.line) for other in findings}
+        return (one.rule, one.site.file, one.site.line) not in known
+    rules = {other.rule for other in findings} | UNCOVERED.get(fixed.rule, set())
+    return one.rule not in rules
 
 
 def _call_at(source: Source, finding: Finding) -> tuple[ast.stmt, ast.Call] | None:

@@ -18,7 +18,7 @@ class Project:
     def __init__(self, path: str, sources: Sources = DISK) -> None:
         self.sources = sources
         self.folder = os.path.dirname(os.path.abspath(path))
-        self._trees: dict[str, ast.Module | None] = {}
+        self.trees: dict[str, ast.Module | None] = {}
         self._surveys: dict[str, Value] = {}
 
     def load(self, r: Value, module: str, level: int) -> Frame | None:
@@ -37,6 +37,17 @@ class Project:
         r.modules[path] = frame
         self._fill(r, frame, tree)
         return frame
+
+    def loud_names(self, tree: ast.Module) -> frozenset[str]:
+        """Functions of the files that a tree imports, as far as they touch gradients."""
+        found: set[str] = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                path = self._find(node.module or "", node.level)
+                if path is not None and self._tree(path) is not None:
+                    survey = self._surveys[path]
+                    found |= {one.name for one in survey.order if one in survey.loud}
+        return frozenset(found - {"__init__", "forward"})
 
     def _fill(self, r: Value, frame: Frame, tree: ast.Module) -> None:
         from gradkeeper.lint.statements import block
@@ -60,14 +71,14 @@ class Project:
             path = os.path.join(folder, *parts)
             for one in (f"{path}.py", os.path.join(path, "__init__.py")):
                 if parts and os.path.isfile(one):
-                    return one
+                    return os.path.relpath(one)
         return None
 
     def _tree(self, path: str) -> ast.Module | None:
-        if path in self._trees:
-            return self._trees[path]
+        if path in self.trees:
+            return self.trees[path]
         tree: ast.Module | None = None
-        if len(self._trees) < MOST_FILES:
+        if len(self.trees) < MOST_FILES:
             try:
                 raw = self.sources.read(path)
                 if len(raw) <= MOST_BYTES and TRAINING.search(raw):
@@ -75,5 +86,5 @@ class Project:
                     self._surveys[path] = survey(tree)
             except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
                 tree = None
-        self._trees[path] = tree
+        self.trees[path] = tree
         return tree

@@ -1,0 +1,236 @@
+"""Which files are one program: who imports whom, and callers before what they call.
+
+A file that trains is best judged from where it is called: there its arguments are known. So a file
+that only builds an optimizer and hands it on belongs to it, and comes first.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from gradkeeper.lint.files import DISK, Sources
+from gradkeeper.lint.vocabulary import may_train
+
+FROM = re.compile(
+    rb"^[ \t]*from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]*(?:\(([^)]*)\)|([^\n#;]*))", re.M
+)
+IMPORT = re.compile(rb"^[ \t]*import[ \t]+([\w., \t]+)", re.M)
+NAME = re.compile(rb"(\w+|\*)(?:[ \t]+as[ \t]+\w+)?")
+HIGHEST = 6
+"""Folders above a file in which its imports are looked for, at most."""
+ROOTS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
+INIT = "__init__.py"
+DEEPEST = 4
+"""Packages that hand a name on to one another."""
+MOST_READ_ALONG = 200
+"""Files beside those to check that are looked at for what they import."""
+
+
+Import = tuple[int, str, str]
+"""How many dots stand before a module, its name, and the name that is taken from it, or none."""
+
+
+@dataclass(slots=True)
+class Sketch:
+    """What a glance at a file's bytes tells."""
+
+    path: str
+    trains: bool
+    imports: tuple[Import, ...]
+
+
+def sketch(path: str, raw: bytes) -> Sketch | None:
+    """None for a file that neither trains nor can hand anything to one that does."""
+    if path.endswith(".ipynb"):
+        return None
+    trains = may_train(raw)
+    if not trains and b"optim" not in raw and b"__main__" not in raw:
+        return None
+    return Sketch(path, trains, tuple(dict.fromkeys(_imports(raw))))
+
+
+def _imports(raw: bytes) -> Iterator[Import]:
+    for dots, module, some, more in FROM.findall(raw):
+        for name in NAME.findall(some or more):
+            yield len(dots), module.decode(), name.decode()
+    for names in IMPORT.findall(raw):
+        for one in names.split(b","):
+            yield 0, one.split()[0].decode() if one.split() else "", ""
+
+
+@dataclass(slots=True)
+class Program:
+    """Files that import one another, callers first."""
+
+    paths: list[str]
+    imported_by: dict[str, list[str]] = field(default_factory=dict)
+
+    def affected_by(self, path: str) -> list[str]:
+        """A file and all that import it, or one that does, callers first."""
+        found = {path}
+        waiting = [path]
+        while waiting:
+            new = [one for one in self.imported_by.get(waiting.pop(), []) if one not in found]
+            found.update(new)
+            waiting += new
+        return [one for one in self.paths if one in found]
+
+
+def programs(sketches: Iterable[Sketch], sources: Sources = DISK) -> list[Program]:
+    """Those in which something trains. Files that are only read along are in none of them."""
+    known = {os.path.abspath(one.path): one for one in sketches}
+    asked = dict.fromkeys(known)
+    edges = _edges(known, sources)
+    trains = {path for path, one in known.items() if one.trains}
+    callers: dict[str, set[str]] = {path: set() for path in known}
+    for path, imported in edges.items():
+        for one in imported:
+            callers[one].add(path)
+    reaching = _closure(trains, callers)
+    wanted = [path for path in asked if path in reaching]
+    together = {path: (edges[path] | callers[path]) & reaching for path in reaching}
+    found = []
+    seen: set[str] = set()
+    for path in wanted:
+        if path in seen:
+            continue
+        members = _closure({path}, together)
+        seen |= members
+        order = [one for one in _callers_first(members, edges) if one in asked]
+        imported_by = {
+            known[one].path: [known[other].path for other in order if other in callers[one]]
+            for one in order
+        }
+        found.append(Program([known[one].path for one in order], imported_by))
+    return found
+
+
+def _edges(known: dict[str, Sketch], sources: Sources) -> dict[str, set[str]]:
+    """What each file imports of the same project; what is not known yet is looked at."""
+    edges: dict[str, set[str]] = {}
+    files = _Files(sources)
+    waiting = list(known)
+    while waiting:
+        path = waiting.pop()
+        found = edges[path] = set()
+        for one in known[path].imports:
+            target = files.imported(one, path)
+            if target is None or target == path:
+                continue
+            if target not in known:
+                along = files.read_along(target)
+                if along is None:
+                    continue
+                known[target] = along
+                waiting.append(target)
+            found.add(target)
+    return edges
+
+
+class _Files:
+    """Finds the files of modules. Each folder is listed, each package looked into once."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._names: dict[str, frozenset[str]] = {}
+        self._packages: dict[str, tuple[Import, ...]] = {}
+        self._along: dict[str, Sketch | None] = {}
+
+    def read_along(self, path: str) -> Sketch | None:
+        """The sketch of a file that nobody asked to check."""
+        if path not in self._along and len(self._along) < MOST_READ_ALONG:
+            try:
+                self._along[path] = sketch(path, self._sources.read(path))
+            except OSError:
+                self._along[path] = None
+        return self._along.get(path)
+
+    def imported(self, one: Import, path: str, depth: int = 0) -> str | None:
+        """The file that an import in this one leads to, through packages that only hand it on."""
+        level, module, name = one
+        inner = self._locate(f"{module}.{name}" if module else name, level, path) if name else None
+        if inner is not None:
+            return inner
+        found = self._locate(module, level, path)
+        if found is None or not name or os.path.basename(found) != INIT or depth == DEEPEST:
+            return found
+        for other in self._handed_on(found):
+            if other[2] in (name, "*"):
+                handed = self.imported((other[0], other[1], name), found, depth + 1)
+                if handed is not None and handed != found:
+                    return handed
+        return found
+
+    def _handed_on(self, package: str) -> tuple[Import, ...]:
+        if package not in self._packages:
+            try:
+                self._packages[package] = tuple(_imports(self._sources.read(package)))
+            except OSError:
+                self._packages[package] = ()
+        return self._packages[package]
+
+    def _locate(self, module: str, level: int, path: str) -> str | None:
+        """What a module's name means in a file, if that lies in the same project."""
+        folder = os.path.dirname(path)
+        parts = module.split(".") if module else []
+        if level:
+            for _ in range(level - 1):
+                folder = os.path.dirname(folder)
+            return self._file_in(folder, parts)
+        for _ in range(HIGHEST if parts else 0):
+            found = self._file_in(folder, parts)
+            if found is not None and found != path:
+                return found
+            above = os.path.dirname(folder)
+            if above == folder or not self._in(folder).isdisjoint(ROOTS):
+                return None
+            folder = above
+        return None
+
+    def _file_in(self, folder: str, parts: list[str]) -> str | None:
+        for part in parts[:-1]:
+            if part not in self._in(folder):
+                return None
+            folder = os.path.join(folder, part)
+        if parts and f"{parts[-1]}.py" in self._in(folder):
+            return os.path.join(folder, f"{parts[-1]}.py")
+        if parts and parts[-1] not in self._in(folder):
+            return None
+        folder = os.path.join(folder, *parts[-1:])
+        return os.path.join(folder, INIT) if INIT in self._in(folder) else None
+
+    def _in(self, folder: str) -> frozenset[str]:
+        if folder not in self._names:
+            try:
+                self._names[folder] = frozenset(os.listdir(folder))
+            except OSError:
+                self._names[folder] = frozenset()
+        return self._names[folder]
+
+
+def _closure(start: set[str], next_to: dict[str, set[str]]) -> set[str]:
+    found = set(start)
+    waiting = list(start)
+    while waiting:
+        new = next_to[waiting.pop()] - found
+        found |= new
+        waiting += new
+    return found
+
+
+def _callers_first(members: set[str], edges: dict[str, set[str]]) -> list[str]:
+    """Depth first, each after all that it imports; then the other way round."""
+    order: list[str] = []
+    seen: set[str] = set()
+    for start in sorted(members, reverse=True):
+        stack = [(start, False)]
+        while stack:
+            path, done = stack.pop()
+            if done:
+                order.append(path)
+            elif path not in seen:
+                seen.add(path)
+                stack.append((path, True))
+                stack += [(one, False) for one in sorted(edges[path] & members) if one not in seen]
+    return order[::-1]

@@ -1,0 +1,192 @@
+"""Which files are one program, callers first; and what is said of files that need each other."""
+
+from pathlib import Path
+
+import pytest
+
+from gradkeeper.cli import main
+from gradkeeper.lint.check import check_files
+from gradkeeper.lint.files import Sources, find
+from gradkeeper.lint.program import Program, programs, sketch
+from gradkeeper.model.finding import Severity
+
+TRAIN = """\
+def train(model, optimizer, loader):
+    for x in loader:
+        {zero}
+        model(x).mean().backward()
+        optimizer.step()
+"""
+MAIN = """\
+import torch
+from engine import train
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+train(model, optimizer, torch.randn(6, 8, 4))
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(files: dict[str, str]) -> list[str]:
+    for name, text in files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
+    return list(find(["."]))
+
+
+def grouped(paths: list[str]) -> list[list[str]]:
+    seen = [sketch(path, Path(path).read_bytes()) for path in paths]
+    return [one.paths for one in programs([one for one in seen if one is not None])]
+
+
+def test_callers_come_before_what_they_call_and_strangers_stay_apart() -> None:
+    paths = write(
+        {
+            "engine.py": TRAIN.format(zero="pass"),
+            "main.py": MAIN,
+            "models.py": "import torch\nclass Net(torch.nn.Module): ...\n",
+            "apart.py": TRAIN.format(zero="pass"),
+            "draws.py": "import torch\nprint(torch.optim)\n",
+        }
+    )
+
+    assert grouped(paths) == [["apart.py"], ["main.py", "engine.py"]]
+
+
+@pytest.mark.parametrize(
+    ("statement", "place"),
+    [
+        ("from lib.engine import train", "lib/engine.py"),
+        ("from lib import engine", "lib/engine.py"),
+        ("import lib.engine as e", "lib/engine.py"),
+        ("from lib import (\n    other,\n    engine,\n)", "lib/engine.py"),
+        ("from .engine import train", "tools/engine.py"),
+        ("from ..lib.engine import train", "lib/engine.py"),
+        ("    from engine import train", "tools/engine.py"),
+    ],
+)
+def test_imports_are_found_as_python_would(statement: str, place: str) -> None:
+    paths = write(
+        {
+            "tools/main.py": f"if True:\n    import os\n{statement}\nimport torch.optim\n",
+            place: TRAIN.format(zero="pass"),
+        }
+    )
+
+    assert grouped(paths) == [["tools/main.py", place]]
+
+
+def test_a_package_hands_on_what_it_imports() -> None:
+    paths = write(
+        {
+            "main.py": MAIN.replace("engine", "lib"),
+            "lib/__init__.py": "from .engine import train\n",
+            "lib/engine.py": TRAIN.format(zero="pass"),
+        }
+    )
+
+    assert grouped(paths) == [["main.py", "lib/engine.py"]]
+
+
+def test_what_a_package_holds_besides_is_not_part_of_the_program() -> None:
+    paths = write(
+        {
+            "draw.py": "import lib\nfrom lib import Net\nprint(lib.optim)\n",
+            "lib/__init__.py": "from .engine import train\nfrom .net import *\n",
+            "lib/engine.py": TRAIN.format(zero="pass"),
+            "lib/net.py": "class Net: ...\n",
+        }
+    )
+
+    assert grouped(paths) == [["lib/engine.py"]]
+
+
+def test_nothing_is_looked_for_above_the_projects_root() -> None:
+    write({"engine.py": TRAIN.format(zero="pass"), "p/pyproject.toml": "", "p/main.py": MAIN})
+
+    assert grouped(["p/main.py", "engine.py"]) == [["engine.py"]]
+
+
+def test_a_circle_of_imports_ends() -> None:
+    paths = write(
+        {
+            "a.py": "import b\n" + TRAIN.format(zero="pass"),
+            "b.py": "import a\n" + TRAIN.format(zero="pass"),
+        }
+    )
+
+    assert [sorted(one) for one in grouped(paths)] == [["a.py", "b.py"]]
+
+
+def test_a_change_affects_those_who_import_the_file_at_any_depth() -> None:
+    program = Program(["main", "lib", "engine", "net"], {"engine": ["lib"], "lib": ["main"]})
+
+    assert program.affected_by("engine") == ["main", "lib", "engine"]
+    assert program.affected_by("net") == ["net"]
+
+
+def test_sources_are_what_a_fix_would_leave() -> None:
+    Path("a.py").write_text("old")
+
+    sources = Sources({"a.py": b"new"})
+
+    assert sources.read("./a.py") == b"new"
+    assert sources.changed("a.py", b"newer").read("a.py") == b"newer"
+    assert Path("a.py").read_text() == "old"
+
+
+def told(*paths: str) -> list[tuple[str, str, int]]:
+    results = check_files(list(find(paths or ["."])), fixes=False)
+    return sorted(
+        (one.rule, one.site.file, one.site.line)
+        for _, checked in results
+        for one in checked.findings
+        if one.severity is not Severity.INFO
+    )
+
+
+def test_a_fault_stands_in_the_file_of_its_line_once() -> None:
+    write({"engine.py": TRAIN.format(zero="pass"), "main.py": MAIN, "other.py": MAIN})
+
+    assert told() == [("GK101", "engine.py", 5)]
+    assert told("main.py") == [("GK101", "engine.py", 5)]
+
+
+def test_a_comment_silences_a_fault_that_a_caller_brings() -> None:
+    engine = TRAIN.format(zero="pass").replace("step()", "step()  # noqa: GK101")
+    write({"engine.py": engine, "main.py": MAIN})
+
+    assert told() == []
+    assert told("main.py") == []
+
+
+def test_a_function_that_is_called_is_judged_as_it_is_called() -> None:
+    wrapped = """\
+class Zeroing:
+    def __init__(self, inner):
+        self.inner = inner
+    def step(self):
+        self.inner.step()
+        self.inner.zero_grad()
+
+"""
+    main = MAIN.replace("model =", wrapped + "model =")
+    main = main.replace("(model, optimizer,", "(model, Zeroing(optimizer),")
+    write({"engine.py": TRAIN.format(zero="pass"), "main.py": main})
+
+    assert told() == []
+    assert told("engine.py") == [("GK101", "engine.py", 5)], "by itself, nobody knows"
+
+
+def test_loops_that_a_caller_ran_count_as_rehearsed(capsys: pytest.CaptureFixture[str]) -> None:
+    write({"engine.py": TRAIN.format(zero="optimizer.zero_grad()"), "main.py": MAIN})
+
+    main(["check", "."])
+
+    assert capsys.readouterr().out == "the books balance: nothing found in 1 training loop\n"
