@@ -52,11 +52,19 @@ SINGLE = {
     "tail": ("", "with the gate", "after the loop"),
     "divide": ("", "line", "inline"),
     "zero": ("top", "late", "after", "epoch", "first of window"),
-    "zeroed": ("optimizer", "model", "to zero", "by hand"),
+    "zeroed": ("optimizer", "model", "to zero", "by hand", "head"),
     "amp": ("", "scaler"),
+    "cast": ("", "bfloat16", "float16"),
+    "aux": ("", "added", "own backward"),
     "clip": ("", "norm", "value", "measure"),
+    "stepped": ("", "helper", "closure"),
+    "skipped": ("", "batch", "step"),
+    "ended": ("", "early"),
     "tick": ("", "step", "epoch", "round"),
     "save": ("", "epoch", "round"),
+    "load": ("", "epoch"),
+    "built": ("", "epoch", "round"),
+    "evaluated": ("", "epoch"),
     "fault": ("", *(f"{kind} {role}" for kind in FAULTS for role in ROLES)),
     "second fault": ("", "", "", *(f"{kind} {role}" for kind in FAULTS for role in ROLES)),
 }
@@ -141,7 +149,10 @@ def render(plan: Plan) -> dict[str, str] | None:
 def _single(plan: Plan) -> str | None:
     size = int(plan["window"])
     count = plan["count"] if size > 1 else ""
-    loop = _loop(plan, needs_index=count not in ("", "counter", "at least", "running", "state"))
+    counted = count in ("", "counter", "at least", "running", "state")
+    loop = _loop(plan, needs_index=not counted or plan["ended"] == "early")
+    if (plan["stepped"] and (count or plan["amp"])) or (count == "inner" and plan["ended"]):
+        return None
     lines = _body(plan, count)
     if loop is None or lines is None:
         return None
@@ -160,6 +171,20 @@ def _setup(plan: Plan) -> list[str]:
     frozen = ["for p in model.body.parameters():", "    p.requires_grad = False"]
     lines = [*_data(plan), *made.get(plan["model"], ["model = Net()"])]
     lines += frozen if plan["model"] == "frozen" else []
+    lines += ["params = model.parameters()"] if plan["owned"] == "kept" else []
+    lines.append(_built(plan))
+    lines += ["model.head = nn.Linear(4, 1)"] if plan["model"] == "swapped" else []
+    lines += ["criterion = nn.MSELoss()"] if plan["loss"] == "module" else []
+    lines += ["scaler = torch.amp.GradScaler('cpu')"] if plan["amp"] else []
+    if plan["tick"]:
+        lines.append("scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5)")
+    lines += [f"accumulate = {plan['window']}"] if plan["named"] else []
+    if plan["stepped"] == "helper":
+        lines.append("def update(owner):\n    owner.step()")
+    return lines
+
+
+def _built(plan: Plan) -> str:
     owned = {
         "all": "model.parameters()",
         "head": "model.head.parameters()",
@@ -168,16 +193,12 @@ def _setup(plan: Plan) -> list[str]:
         "trainable": "[p for p in model.parameters() if p.requires_grad]",
         "kept": "params",
     }
-    whole = plan["model"] in made and plan["owned"] in ("head", "groups")
-    lines += ["params = model.parameters()"] if plan["owned"] == "kept" else []
-    lines.append(f"optimizer = {_optimizer(plan, owned['all' if whole else plan['owned']])}")
-    lines += ["model.head = nn.Linear(4, 1)"] if plan["model"] == "swapped" else []
-    lines += ["criterion = nn.MSELoss()"] if plan["loss"] == "module" else []
-    lines += ["scaler = torch.amp.GradScaler('cpu')"] if plan["amp"] else []
-    if plan["tick"]:
-        lines.append("scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5)")
-    lines += [f"accumulate = {plan['window']}"] if plan["named"] else []
-    return lines
+    whole = not _has_parts(plan) and plan["owned"] in ("head", "groups")
+    return f"optimizer = {_optimizer(plan, owned['all' if whole else plan['owned']])}"
+
+
+def _has_parts(plan: Plan) -> bool:
+    return plan["model"] not in ("linear", "deep")
 
 
 def _optimizer(plan: Plan, owned: str) -> str:
@@ -242,19 +263,17 @@ def _inner(plan: Plan) -> list[str]:
 
 
 def _body(plan: Plan, count: str) -> list[Line] | None:
-    loss = {
-        "functional": "F.mse_loss(model(x), y)",
-        "module": "criterion(model(x), y)",
-        "own": "(model(x) - y).square().mean()",
-        "sum": "F.mse_loss(model(x), y, reduction='sum')",
-    }
-    size = plan["window"]
-    shown = "accumulate" if plan["named"] else size
+    shown = "accumulate" if plan["named"] else plan["window"]
     divide = plan["divide"] if count else ""
     root = f"(loss / {shown})" if divide == "inline" else "loss"
     root = f"scaler.scale({root})" if plan["amp"] else root
     lines = [Line("target", "y = x.mean(1, keepdim=True)")] if plan["data"] == "tensor" else []
-    lines.append(Line("loss", f"loss = {loss[plan['loss']]}"))
+    if plan["aux"] == "own backward":
+        aux = "model(x).abs().mean()"
+        lines.append(Line("aux", f"{f'scaler.scale({aux})' if plan['amp'] else aux}.backward()"))
+    lines.append(Line("loss", _loss(plan)))
+    if plan["skipped"] == "batch" and count != "inner":
+        lines.append(Line("loss", "if not torch.isfinite(loss):\n    continue"))
     lines += [Line("divide", f"loss = loss / {shown}")] if divide == "line" else []
     lines.append(Line("backward", f"{root}.backward()"))
     if count in ("counter", "at least", "running"):
@@ -266,11 +285,39 @@ def _body(plan: Plan, count: str) -> list[Line] | None:
     closing += [Line("reset", "count = 0")] if count in ("counter", "at least") else []
     lines += [replace(line, gated=bool(count)) for line in closing]
     lines = _zeroed(plan, lines, gated=bool(count), inner=count == "inner")
+    if plan["stepped"] == "closure":
+        lines = _with_closure(lines)
+    if plan["built"] == "round" and count != "inner":
+        lines = [Line("build", _built(plan)), *lines]
     lines += [Line("tick", "scheduler.step()")] if plan["tick"] == "round" else []
     lines += [Line("save", SAVE)] if plan["save"] == "round" else []
     if count == "guard" and not all(line.gated for line in lines[_first_gated(lines) :]):
         return None
-    return lines
+    return [*lines, Line("end", "if i == 4:\n    break")] if plan["ended"] else lines
+
+
+def _loss(plan: Plan) -> str:
+    kinds = {
+        "functional": "F.mse_loss(model(x), y)",
+        "module": "criterion(model(x), y)",
+        "own": "(model(x) - y).square().mean()",
+        "sum": "F.mse_loss(model(x), y, reduction='sum')",
+    }
+    loss = f"loss = {kinds[plan['loss']]}"
+    loss += " + 0.1 * model(x).abs().mean()" if plan["aux"] == "added" else ""
+    if plan["cast"]:
+        return f"with torch.autocast('cpu', dtype=torch.{plan['cast']}):\n    {loss}"
+    return loss
+
+
+def _with_closure(lines: list[Line]) -> list[Line]:
+    """What stands between the first zero or loss and the step is computed by the step."""
+    first = next(n for n, line in enumerate(lines) if line.role in ("zero", "loss"))
+    last = next(n for n, line in enumerate(lines) if line.role == "step")
+    inside = [line for line in lines[first:last] if "continue" not in line.text]
+    text = "\n".join(["def closure():", *_within(line.text for line in inside), "    return loss"])
+    step = Line("step", "optimizer.step(closure)")
+    return [*lines[:first], Line("closure", text), step, *lines[last + 1 :]]
 
 
 SAVE = "torch.save({'model': model.state_dict(), 'optimizer': optimizer.state_dict()}, 'last.pt')"
@@ -294,9 +341,12 @@ def _clipping(plan: Plan) -> list[Line]:
 
 
 def _stepping(plan: Plan) -> list[Line]:
+    step = "update(optimizer)" if plan["stepped"] == "helper" else "optimizer.step()"
     if plan["amp"]:
         return [Line("step", "scaler.step(optimizer)"), Line("update", "scaler.update()")]
-    return [Line("step", "optimizer.step()")]
+    if plan["skipped"] == "step":
+        step = f"if torch.isfinite(loss):\n    {step}"
+    return [Line("step", step)]
 
 
 def _zeroed(plan: Plan, lines: list[Line], *, gated: bool, inner: bool) -> list[Line]:
@@ -306,6 +356,7 @@ def _zeroed(plan: Plan, lines: list[Line], *, gated: bool, inner: bool) -> list[
         "model": "model.zero_grad()",
         "to zero": "optimizer.zero_grad(set_to_none=False)",
         "by hand": by_hand,
+        "head": "model.head.zero_grad()" if _has_parts(plan) else "model.zero_grad()",
     }
     zero = Line("zero", texts[plan["zeroed"]])
     if plan["zero"] == "after":
@@ -366,10 +417,15 @@ def _epochs(plan: Plan, loop: list[str], lines: list[Line], count: str) -> list[
     if count in ("counter", "at least"):
         one = ["count = 0", *one]
     one = ["optimizer.zero_grad()", *one] if plan["zero"] == "epoch" else one
+    one = [_built(plan), *one] if plan["built"] == "epoch" else one
     if count and count != "inner" and plan["tail"] == "after the loop":
         one += _flush(plan, lines, count)
     one += ["scheduler.step()"] if plan["tick"] == "epoch" else []
+    if plan["evaluated"]:
+        one += ["with torch.no_grad():", "    print(float(model(torch.randn(2, 3)).mean()))"]
     one += [SAVE] if plan["save"] == "epoch" else []
+    if plan["load"] and plan["save"]:
+        one.append("model.load_state_dict(torch.load('last.pt')['model'])")
     if plan["epochs"] == "1":
         return one
     return [f"for epoch in range({plan['epochs']}):", *_within(one)]
@@ -534,7 +590,7 @@ def _with_fault(lines: list[Line], fault: str) -> list[Line]:
             return [*before, *after]
         case "double":
             return [*before, line, line, *after]
-        case "earlier" if before and before[-1].role != "loss":
+        case "earlier" if before and before[-1].role not in ("loss", "closure"):
             return [*before[:-1], replace(line, gated=before[-1].gated), before[-1], *after]
         case "later" if after:
             return [*before, after[0], replace(line, gated=after[0].gated), *after[1:]]
