@@ -8,8 +8,8 @@ import pytest
 
 from gradkeeper.cli import main
 from gradkeeper.lint import check, check_source
-from gradkeeper.lint.check import Checked
-from gradkeeper.lint.program import Program
+from gradkeeper.lint.first_design import rehearse_files
+from gradkeeper.lint.program import Checked, Program
 from gradkeeper.rules import ALL
 from tests.lint.linting import HEAD, loop
 
@@ -25,14 +25,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def plant(monkeypatch: pytest.MonkeyPatch, fault: BaseException) -> None:
     """Whatever rehearses a file fails on one of them."""
-    rehearse = check.rehearse_tree
 
-    def failing(tree: Any, path: str, *args: Any, **options: Any) -> Checked:
-        if path.endswith("planted.py"):
+    def failing(trees: dict[str, Any], *args: Any, **options: Any) -> dict[str, Checked]:
+        if any(path.endswith("planted.py") for path in trees):
             raise fault
-        return rehearse(tree, path, *args, **options)
+        return rehearse_files(trees, *args, **options)
 
-    monkeypatch.setattr(check, "rehearse_tree", failing)
+    monkeypatch.setattr(check, "rehearse_files", failing)
 
 
 @pytest.mark.parametrize(
@@ -67,6 +66,28 @@ def test_a_planted_crash_costs_exactly_one_file(
     ]
     assert why in out
     assert "Traceback" not in out + err
+
+
+def test_a_crash_in_one_file_of_a_program_leaves_the_others_together(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant(monkeypatch, AttributeError("no such thing"))
+    train = "def train(model, optimizer, loader):\n    for x in loader:\n        {}\n"
+    (here / "engine.py").write_text(
+        train.format("model(x).mean().backward()\n        optimizer.step()")
+    )
+    (here / "main.py").write_text(
+        HEAD + "from engine import train\ntrain(model, optimizer, torch.randn(6, 8, 4))\n"
+    )
+    (here / "planted.py").write_text("from engine import train\n" + STALE)
+
+    assert main(["check", "."]) == 2
+
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if "  GK" in line] == [
+        "engine.py:4:9  GK101 stale-gradient",
+        "planted.py:1:1  GK001 not-checked (warning)",
+    ]
 
 
 def test_the_traceback_is_shown_where_it_is_asked_for(

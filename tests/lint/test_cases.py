@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from gradkeeper.lint import check_source
-from gradkeeper.lint.project import Project
+from gradkeeper.lint.check import check_bytes
 from gradkeeper.model.finding import Finding, Severity
-from gradkeeper.rules import ALL
 
 CASES = Path(__file__).parents[1] / "cases"
 A_WINDOW = "the engine's window, as what clears and steps when its block ends, is not modelled yet"
@@ -37,7 +35,7 @@ def labelled(folder: Path) -> list[Any]:
 
 def loud(script: Path) -> list[Finding]:
     raw = script.read_bytes()
-    found = check_source(raw, str(script), ALL, project=Project(str(script)), fixes=False).findings
+    found = check_bytes(raw, str(script), fixes=False).findings
     return [one for one in found if one.severity is not Severity.INFO]
 
 

@@ -48,7 +48,7 @@ def never_fails(text: bytes | str) -> None:
 
 
 def test_this_would_notice_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gradkeeper.lint.check.rehearse_tree", None)
+    monkeypatch.setattr("gradkeeper.lint.check.rehearse_files", None)
 
     with pytest.raises(AssertionError):
         never_fails(TRAIN)

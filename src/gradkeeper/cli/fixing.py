@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from gradkeeper.cli.errors import CliError
 from gradkeeper.cli.streams import complain, tell
-from gradkeeper.lint.check import Checked, check_bytes, check_program
+from gradkeeper.lint.check import check_bytes, check_program
 from gradkeeper.lint.files import Sources
 from gradkeeper.lint.fixes import ZEROED, Mended, diff, mend, shared
+from gradkeeper.lint.program import Checked
 from gradkeeper.report.text import place
 
 if TYPE_CHECKING:

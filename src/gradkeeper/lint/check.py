@@ -9,17 +9,17 @@ import gc
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from gradkeeper.lint import suppress
 from gradkeeper.lint.files import DISK, Sources, decode
+from gradkeeper.lint.first_design import rehearse_files
 from gradkeeper.lint.parsing import TOO_DEEP, not_checked, parse, unparsable
-from gradkeeper.lint.program import Program, Sketch, programs, sketch
+from gradkeeper.lint.program import Checked, Program, Sketch, programs, sketch
 from gradkeeper.lint.vocabulary import may_train
-from gradkeeper.model.finding import Finding, Findings
-from gradkeeper.model.site import Site
+from gradkeeper.model.finding import Finding
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -28,7 +28,6 @@ Died = Callable[[T], tuple[list[T], R | None]]
 
 if TYPE_CHECKING:
     from gradkeeper.lint.notebook import Notebook
-    from gradkeeper.lint.rehearse import Run
     from gradkeeper.model.rule import Rule
 
 FEW = 12
@@ -37,52 +36,6 @@ SMALL_TREE = 400
 """Up to here, files that do not train are parsed as well, to say where they cannot be."""
 RARELY = 50_000
 """Objects between two searches for garbage: syntax trees are large and hold no cycles."""
-TOO_LARGE = "it is too large to rehearse"
-Place = tuple[str, int]
-"""A file's absolute path, and a line in it."""
-
-
-@dataclass(slots=True)
-class Seen:
-    """What rehearsals saw of files beside their own: the checks of those build on it."""
-
-    findings: list[Finding] = field(default_factory=list)
-    entered: set[Place] = field(default_factory=set)
-    """Functions that somebody called."""
-    loops: dict[Place, bool] = field(default_factory=dict)
-    """Training loops that were run; True for those that came to a step."""
-
-    def add(self, other: "Seen") -> None:
-        self.findings += other.findings
-        self.entered |= other.entered
-        for place, stepped in other.loops.items():
-            self.loops[place] = stepped or self.loops.get(place, False)
-
-    def take(self, path: str) -> list[Finding]:
-        """The findings in one file, which leave here."""
-        here = os.path.abspath(path)
-        taken = [one for one in self.findings if os.path.abspath(one.site.file) == here]
-        self.findings = [one for one in self.findings if os.path.abspath(one.site.file) != here]
-        return [replace(one, site=one.site._replace(file=path)) for one in taken]
-
-
-@dataclass(slots=True)
-class Checked:
-    findings: list[Finding] = field(default_factory=list)
-    unused: list[tuple[str, str]] = field(default_factory=list)
-    """Suppressions that silence nothing: where (`9`, or `cell 3:9`), and name."""
-    loops: int = 0
-    """Training loops in the source."""
-    rehearsed: int = 0
-    """Those that came to a step."""
-    reasons: dict[str, int] = field(default_factory=dict)
-    """Why the others were not understood."""
-    traceback: str = ""
-    """Of the fault in gradkeeper itself that ended this check."""
-    elsewhere: Seen = field(default_factory=Seen)
-    """What its rehearsal saw of other files."""
-    program: Program | None = None
-    """The files that it was checked with."""
 
 
 def check_files(
@@ -223,36 +176,41 @@ def check_program(
     from gradkeeper.rules import ALL
 
     chosen = tuple(rules or ALL)
-    seen = Seen()
     found: dict[str, Checked] = {}
+    trees: dict[str, ast.Module] = {}
     for path in program.paths:
-        checked = found[path] = guarded(path, partial(_check_one, path, chosen, sources, seen))
+        tree = parse(sources.read(path), path)
+        if isinstance(tree, Finding):
+            found[path] = Checked([tree])
+        else:
+            trees[path] = tree
+    found |= _rehearsed(trees, chosen, sources)
+    for path, checked in found.items():
         checked.program = program
-        seen.add(checked.elsewhere)
-    for path in dict.fromkeys(one.site.file for one in seen.findings):
-        # Of a file that came before its caller, in a circle of imports, or is only read along.
-        known = next((one for one in found if os.path.samefile(one, path)), path)
-        late = _silenced(seen.take(path), sources.read(path))[0]
-        if late:
-            checked = found.setdefault(known, Checked(program=program))
-            checked.findings = list(Findings([*checked.findings, *late]))
+        checked.findings, unused = _silenced(checked.findings, sources.read(path))
+        checked.unused = [(str(line), name) for line, name in unused]
     if fixes:
         _attach(found, program, chosen, sources)
     return found
 
 
-def _check_one(path: str, rules: "tuple[Rule, ...]", sources: Sources, seen: Seen) -> Checked:
-    from gradkeeper.lint.project import Project
-
-    raw = sources.read(path)
-    tree = parse(raw, path)
-    if isinstance(tree, Finding):
-        return Checked([tree])
-    checked = rehearse_tree(tree, path, rules, project=Project(path, sources), seen=seen)
-    told = Findings([*checked.findings, *seen.take(path)])
-    checked.findings, unused = _silenced(told, raw)
-    checked.unused = [(str(line), name) for line, name in unused]
-    return checked
+def _rehearsed(
+    trees: dict[str, ast.Module], rules: "tuple[Rule, ...]", sources: Sources
+) -> dict[str, Checked]:
+    """The barrier around a program: files on which a rehearsal fails are left out of it."""
+    if len(trees) == 1:
+        (path,) = trees
+        return _guarded(path, lambda: rehearse_files(trees, rules, sources=sources))
+    try:
+        return rehearse_files(trees, rules, sources=sources)
+    except Exception:
+        alone = {path: _rehearsed({path: tree}, rules, sources) for path, tree in trees.items()}
+    failed = [path for path, found in alone.items() if found[path].traceback]
+    if not failed:  # only together: then each by itself
+        return {path: found[path] for path, found in alone.items()}
+    others = {path: tree for path, tree in trees.items() if path not in failed}
+    rest = _rehearsed(others, rules, sources) if others else {}
+    return {**rest, **{path: alone[path][path] for path in failed}}
 
 
 def _silenced(
@@ -328,20 +286,24 @@ def check_notebook(
 
 def guarded(path: str, check: Callable[[], Checked]) -> Checked:
     """The barrier: whatever goes wrong while a file is checked costs that file, and no other."""
+    return _guarded(path, lambda: {path: check()})[path]
+
+
+def _guarded(path: str, check: Callable[[], dict[str, Checked]]) -> dict[str, Checked]:
     try:
         return check()
-    except RecursionError:
-        return Checked([not_checked(path, TOO_DEEP)], traceback=_traceback())
-    except MemoryError:
-        return Checked([not_checked(path, "it needs more memory than there is")])
     except Exception as error:
-        why = f"gradkeeper failed on it ({_described(error)})"
-        return Checked([not_checked(path, why)], traceback=_traceback())
+        return {path: Checked([not_checked(path, _why(error))], traceback=_traceback())}
 
 
-def _described(error: Exception) -> str:
+def _why(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return TOO_DEEP
+    if isinstance(error, MemoryError):
+        return "it needs more memory than there is"
     said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    described = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return f"gradkeeper failed on it ({described})"
 
 
 def _traceback() -> str:
@@ -355,23 +317,21 @@ def check_source(
     path: str,
     rules: "Iterable[Rule]",
     *,
-    project: Any = None,
     fixes: bool = True,
     book: "Notebook | None" = None,
 ) -> Checked:
-    """What the rules say of one source; suppressions are honoured. Never raises.
+    """What the rules say of one source by itself; suppressions are honoured. Never raises.
 
     `book`: the notebook whose program the source is. Findings have their sites in the program all
     the same, and only speak of cells.
     """
-    return guarded(path, lambda: _check_source(text, path, rules, project, fixes, book))
+    return guarded(path, lambda: _check_source(text, path, rules, fixes, book))
 
 
 def _check_source(
     text: bytes | str,
     path: str,
     rules: "Iterable[Rule]",
-    project: Any,
     fixes: bool,
     book: "Notebook | None",
 ) -> Checked:
@@ -381,112 +341,15 @@ def _check_source(
         return Checked([tree])
     if not may_train(raw):
         return Checked()
-    checked = rehearse_tree(tree, path, rules, project=project, book=book)
+    checked = rehearse_files({path: tree}, tuple(rules), book=book)[path]
     checked.findings, unused = _silenced(checked.findings, raw)
     checked.unused = [(book.shown(line) if book else str(line), name) for line, name in unused]
     if checked.findings and fixes:
         from gradkeeper.lint.fixes import attach
 
         def again(new: str) -> list[Finding]:
-            return _check_source(new, path, rules, project, fixes=False, book=None).findings
+            return _check_source(new, path, rules, fixes=False, book=None).findings
 
         text = decode(raw)[0]
         checked.findings = attach(checked.findings, text, path, tree, again)
     return checked
-
-
-def rehearse_tree(
-    tree: ast.Module,
-    path: str,
-    rules: "Iterable[Rule]",
-    *,
-    project: Any = None,
-    book: "Notebook | None" = None,
-    seen: Seen | None = None,
-) -> Checked:
-    """What the rules say of a file, and of others that it calls. `seen`: what its callers saw."""
-    from gradkeeper.lint.judge import beyond_budget, judge
-    from gradkeeper.lint.rehearse import Program, roots
-    from gradkeeper.lint.survey import survey
-
-    imported = project.loud_names(tree) if project is not None else frozenset()
-    program = Program(tree, survey(tree, imported), path, project)
-    if seen is not None:
-        _recall(program, seen)
-    folded, elsewhere = Findings(), Findings()
-    rules = tuple(rules)
-    for runs in roots(program):
-        if book is not None:
-            _speak_of_cells(runs, path, book)
-        for finding in judge(runs, rules):
-            if book is not None:
-                finding = book.in_program(finding)
-            (folded if finding.site.file == path else elsewhere).add(finding)
-        if program.survey.training and beyond_budget(runs):
-            folded.add(not_checked(path, TOO_LARGE))
-    unseen = _never_entered(program)
-    if unseen is not None:
-        folded.add(not_checked(path, TOO_LARGE, site=Site(path, unseen.lineno)))
-    loops = program.survey.training
-    rehearsed = [loop for loop in loops if program.finished.get(loop)]
-    found = [finding.rehearsed() for finding in folded]
-    checked = Checked(found, [], len(loops), len(rehearsed), _reasons(program, loops))
-    if project is not None:
-        checked.elsewhere = _seen_of_others(program, project.trees)
-        checked.elsewhere.findings = [finding.rehearsed() for finding in elsewhere]
-    return checked
-
-
-def _recall(program: Any, seen: Seen) -> None:
-    """What callers have run need not be started from here."""
-    here = os.path.abspath(program.file)
-    for node in program.survey.order:
-        if (here, node.lineno) in seen.entered:
-            program.visited.add(node)
-    for loop in program.survey.training:
-        if (here, loop.lineno) in seen.loops:
-            program.finished[loop] = seen.loops[here, loop.lineno]
-
-
-def _seen_of_others(program: Any, trees: dict[str, ast.Module | None]) -> Seen:
-    seen = Seen()
-    for path, tree in trees.items():
-        here = os.path.abspath(path)
-        for node in ast.walk(tree) if tree is not None else ():
-            if node in program.visited:
-                seen.entered.add((here, node.lineno))  # type: ignore[attr-defined]
-            if node in program.finished:
-                seen.loops[here, node.lineno] = program.finished[node]  # type: ignore[attr-defined]
-    return seen
-
-
-def _speak_of_cells(runs: "list[Run]", path: str, book: "Notebook") -> None:
-    """Rules say `line 4`, or `cell 2 line 4`: so events must know their cells before the audit."""
-    for run in runs:
-        run.tape = [
-            replace(event, site=book.in_cell(event.site)) if event.site.file == path else event
-            for event in run.tape
-        ]
-
-
-def _never_entered(program: Any) -> Any:
-    """A training loop in a function for which nothing was left of the file's budget."""
-    unseen = [loop for loop in program.survey.training if loop not in program.finished]
-    for function in program.left:
-        for loop in unseen:
-            if function.lineno < loop.lineno <= function.end_lineno:
-                return loop
-    return None
-
-
-def _reasons(program: Any, loops: list[ast.AST]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for loop in loops:
-        if program.finished.get(loop):
-            continue
-        if loop in program.finished:
-            why = "no step that could be followed"
-        else:
-            why = next(iter(program.reasons), "never reached")
-        found[why] = found.get(why, 0) + 1
-    return found

@@ -1,4 +1,4 @@
-"""Which files are one program: who imports whom, and callers before what they call.
+"""Which files are one program, callers before what they call; and what is said of each.
 
 A file that trains is best judged from where it is called: there its arguments are known. So a file
 that only builds an optimizer and hands it on belongs to it, and comes first.
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from gradkeeper.lint.files import DISK, Sources
 from gradkeeper.lint.vocabulary import may_train
+from gradkeeper.model.finding import Finding
 
 FROM = re.compile(
     rb"^[ \t]*from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]*(?:\(([^)]*)\)|([^\n#;]*))", re.M
@@ -75,6 +76,23 @@ class Program:
             found.update(new)
             waiting += new
         return [one for one in self.paths if one in found]
+
+
+@dataclass(slots=True)
+class Checked:
+    findings: list[Finding] = field(default_factory=list)
+    unused: list[tuple[str, str]] = field(default_factory=list)
+    """Suppressions that silence nothing: where (`9`, or `cell 3:9`), and name."""
+    loops: int = 0
+    """Training loops in the source."""
+    rehearsed: int = 0
+    """Those that came to a step."""
+    reasons: dict[str, int] = field(default_factory=dict)
+    """Why the others were not understood."""
+    traceback: str = ""
+    """Of the fault in gradkeeper itself that ended this check."""
+    program: Program | None = None
+    """The files that it was checked with."""
 
 
 def programs(sketches: Iterable[Sketch], sources: Sources = DISK) -> list[Program]:
