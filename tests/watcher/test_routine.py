@@ -183,7 +183,7 @@ def calls_of_keepers(steps: dict[int, str]) -> int:
 
     def profile(frame: FrameType, event: str, _: object) -> None:
         nonlocal count
-        count += event == "call" and frame.f_code.co_qualname == "Recorder.arrive"
+        count += event == "call" and frame.f_code.co_qualname == "Arrivals.arrive"
 
     with Watch(on_finding="record"):
         sys.setprofile(profile)

@@ -5,25 +5,28 @@ In the order in which to read them:
 session           `with Watch(...)`: the taps in place, a recorder for each thread, what they found
 taps/             where torch is tapped, and what undoes it
 patches           replacing a function for a while, and putting it back
-recorder          one thread's watcher: what torch does, as events in the order of the books
+recorder          one thread's watcher: wires the parts, and tells of what concerns none of them
+arrivals          where the user's code is: its line, its loop's round, the calls it is inside of
 sites             whose line is running
 loops             whether a loop went round: with a loader, or by its bytecode
+accounts          the accounts that events speak of: opened, described, split, cleared
 gradients         cohorts of parameters that move together, and what was last seen of each gradient
-optimizers        who owns what: optimizers as they are built and used, and what nobody owns
-names             names that the user would recognise, of variables and of parameters
 backwards         what a backward credits
 loss_graph        what the graph of a loss tells: how it was made, what it reaches
 steps             which optimizer's step is under way, and what it spends
 zeros             gradients cleared
-manual_changes    what was done without torch's own functions
-saved_state       state that was saved or loaded
-gradient_sync     whether a backward exchanged gradients between ranks
-measures          losses and norms, for those who ask
-pattern           where events go: posted, or only counted where they repeat themselves
-effects           what a call does to accounts, and what must hold for it to do so again, as values
+effects           what these do to accounts, and what must hold for it to be done again, as values
 fast_path         a steady loop: what comes next is known, and is done again
-thread_ownership  which thread a parameter belongs to
+pattern           where events go: posted, or only counted where they repeat themselves
+manual_changes    what was done without torch's own functions
+loaded_tensors    tensors that were loaded: gradients that come from a checkpoint are known by them
+saved_state       state that was saved or restored
+optimizers        who owns what: optimizers as they are built and used, and what nobody owns
+names             names that the user would recognise, of variables and of parameters
+measures          losses and norms, for those who ask
+gradient_sync     whether a backward exchanged gradients between ranks
 ranks             several ranks: brought together at the end, and compared
+thread_ownership  which thread a parameter belongs to
 """
 
 from gradkeeper.watcher.session import Watch, ignore

@@ -5,20 +5,22 @@ it finds parameters that nobody owns, leaves that are no parameters, and how the
 """
 
 import weakref
-from typing import TYPE_CHECKING
 
 import torch
 
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
 from gradkeeper.watcher import loss_graph as losses
+from gradkeeper.watcher.accounts import Accounts
+from gradkeeper.watcher.arrivals import Arrivals
 from gradkeeper.watcher.effects import Credited, OnlyCredited, Unchanged
-from gradkeeper.watcher.gradient_sync import unsharded_by_fsdp
+from gradkeeper.watcher.fast_path import FastPath
+from gradkeeper.watcher.gradient_sync import GradientSync, unsharded_by_fsdp
 from gradkeeper.watcher.gradients import Cohort, Mark
 from gradkeeper.watcher.loss_graph import Reach, reach_of
-
-if TYPE_CHECKING:
-    from gradkeeper.watcher.recorder import Recorder
+from gradkeeper.watcher.manual_changes import ManualChanges
+from gradkeeper.watcher.measures import Measures
+from gradkeeper.watcher.optimizers import Optimizers
 
 MOST_LOSSES = 64
 ALWAYS_WALKED = 3
@@ -54,10 +56,26 @@ class BackwardLine:
 
 
 class Backwards:
-    def __init__(self, recorder: "Recorder") -> None:
-        self._recorder = recorder
+    def __init__(
+        self,
+        arrivals: Arrivals,
+        accounts: Accounts,
+        optimizers: Optimizers,
+        manual: ManualChanges,
+        fast_path: FastPath,
+        sync: GradientSync,
+        measures: Measures | None,
+    ) -> None:
+        self._arrivals = arrivals
+        self._accounts = accounts
+        self._log, self._cohorts = accounts.log, accounts.cohorts
+        self._optimizers = optimizers
+        self._manual = manual
+        self._fast_path = fast_path
+        self._sync = sync
+        self._measures = measures
+        self._underway = arrivals.underway
         self._lines: dict[Site, BackwardLine] = {}
-        self.depth = 0
         self.silent = False
         """The next call of torch.autograd.backward comes from a `Tensor.backward` already told."""
         self._site: Site | None = None
@@ -69,22 +87,22 @@ class Backwards:
 
     def begins(self, tensors: list[torch.Tensor], gradient: object) -> None:
         """Is about to run. One inside another (reentrant checkpointing) belongs to it."""
-        self.depth += 1
-        if self.depth > 1:
+        self._underway.depth += 1
+        if self._underway.depth > 1:
             self._walk(tensors)
             return
-        optimizers = self._recorder.optimizers
+        optimizers = self._optimizers
         if optimizers.newcomers or optimizers.gone:
             optimizers.settle()
-        self._recorder.loaders.unused.clear()
+        self._arrivals.loaders.unused.clear()
         self._facts = losses.facts_of(tensors[0], gradient) if len(tensors) == 1 else losses.UNKNOWN
         self._items = self._loss = None
-        moment = self._recorder.fast_path.again(self._facts.comparable())
+        moment = self._fast_path.again(self._facts.comparable())
         self._as_ever = moment is not None
         if moment is None:
             self._begins(tensors)
             return
-        site = self._site = self._recorder.last = moment.arrival.site
+        site = self._site = self._arrivals.last = moment.arrival.site
         line = self._lines[site]
         line.count += 1
         if line.count >= line.due_at and line.due():
@@ -92,55 +110,61 @@ class Backwards:
             self._walk(tensors)
 
     def _begins(self, tensors: list[torch.Tensor]) -> None:
-        recorder, start = self._recorder, self._recorder.fast_path.start()
-        recorder.optimizers.sweep()
-        site = self._site = recorder.arrive()
-        if not recorder.log.steady:
+        start = self._fast_path.start()
+        self._optimizers.sweep()
+        site = self._site = self._arrivals.arrive()
+        if not self._log.steady:
             # Only close looks ask for it; in a steady loop the gradients themselves will do.
             self._loss = tensors[0].detach() if _is_one_number(tensors) else None
             self._items = losses.items_of(self._facts.counted)
-        if recorder.measures is not None:
-            recorder.measures.begins(tensors)
+        if self._measures is not None:
+            self._measures.begins(tensors)
         line = self._lines.get(site)
         if line is None:
             line = self._lines[site] = BackwardLine()
         line.count += 1
-        if line.due() or (line.leaf and not recorder.log.steady):
+        if line.due() or (line.leaf and not self._log.steady):
             self._walk(tensors)
-        everyone = recorder.cohorts.everyone()
-        recorder.manual.notice(everyone, site, using=True)
-        recorder.fast_path.learn(start, self._facts.comparable(), Unchanged(everyone))
+        everyone = self._cohorts.everyone()
+        self._manual.notice(everyone, site, using=True)
+        self._fast_path.learn(start, self._facts.comparable(), Unchanged(everyone))
 
     def ends(self) -> None:
-        self.depth -= 1
-        if self.depth or self._site is None:
+        self._underway.depth -= 1
+        if self._underway.depth or self._site is None:
             return
-        fast_path = self._recorder.fast_path
+        fast_path = self._fast_path
         if self._as_ever and fast_path.ends_again(self._site):
             return
         start = fast_path.start()
-        credited = self._credit(self._recorder.cohorts.everyone(), self._site)
+        credited = self._credit(self._cohorts.everyone(), self._site)
         if any(cohort.hidden for cohort in credited):
             return  # what is remembered of them at each backward is no routine
-        others = [one for one in self._recorder.cohorts.everyone() if one not in credited]
+        others = [one for one in self._cohorts.everyone() if one not in credited]
         expected = OnlyCredited(credited, others)
         fast_path.learn_ending(start, self._site, expected, (Credited(credited),))
 
     def fails(self) -> None:
         """An exception came out of it: what is there is half written."""
         self.ends()
-        if self.depth == 0:
-            self._recorder.fault(torn=True)
+        if self._underway.depth == 0:
+            self.fault(torn=True)
+
+    def fault(self, *, torn: bool) -> None:
+        site = self._arrivals.sites.here()
+        waiting = tuple(one.name for one in self._cohorts if one.fresh)
+        if waiting:
+            self._accounts.post(ev.Fault, site, waiting, torn)
 
     def inside_backward(self, owner: str) -> None:
         """A step inside a running backward (a hook) spends what came so far."""
-        if self.depth and self._site is not None:
-            self._credit(self._recorder.optimizers.cohorts(owner), self._site)
+        if self._underway.depth and self._site is not None:
+            self._credit(self._optimizers.cohorts(owner), self._site)
 
     # Who was credited
 
     def _credit(self, cohorts: list[Cohort], site: Site) -> list[Cohort]:
-        closely = not self._recorder.log.steady
+        closely = not self._log.steady
         credited: list[Cohort] = []
         for cohort in cohorts:
             looked = cohort.look(closely=closely)
@@ -158,7 +182,7 @@ class Backwards:
 
     def _note_shards(self, cohort: Cohort) -> None:
         for mark in cohort.marks:
-            shard = self._recorder.sync.shard(mark)
+            shard = self._sync.shard(mark)
             if shard is None:
                 return
             shard.note()
@@ -166,38 +190,39 @@ class Backwards:
     def _part(self, cohort: Cohort, site: Site) -> Cohort:
         """Some members of it were credited: they go their own way from now on."""
         changed = [mark for mark in cohort.marks if not mark.known or self._is_credited(mark)]
-        return self._recorder.split(cohort, changed, site)
+        return self._accounts.split(cohort, changed, site)
 
     def _is_credited(self, mark: Mark) -> bool:
         """Where FSDP2 holds a gradient back until ranks exchange it, that one counts as well."""
         if mark.is_credited():
             return True
-        shard = self._recorder.sync.shard(mark)
+        shard = self._sync.shard(mark)
         return shard is not None and shard.is_credited()
 
     def _post(self, credited: list[Cohort], site: Site) -> None:
-        recorder, facts, line = self._recorder, self._facts, self._lines[site]
+        facts, line = self._facts, self._lines[site]
         for cohort in credited:
             if not cohort.trainable and cohort.owners:
                 cohort.trainable = True
-                recorder.describe(cohort, site)
+                self._accounts.describe(cohort, site)
         late = {}
         if self._items is not None:
             late = {"items": self._items[0], "ignored": self._items[1]}
         names = tuple([cohort.name for cohort in credited])
+        synced = self._sync.synced(credited) if self._sync.several else None
         key = (
             ev.Backward, site, names, facts.multiplier, facts.reduction, None, None,
             line.leaf, facts.scaler, line.autocast, line.coupled,
-            recorder.synced(credited), recorder.steps.within,
+            synced, self._underway.within,
         )  # fmt: skip
-        recorder.log.enter(key, late)
-        if recorder.measures is not None:
-            recorder.measures.credited(credited)
+        self._log.enter(key, late)
+        if self._measures is not None:
+            self._measures.credited(credited)
         Credited(credited).apply()
         for cohort in credited:
             if self._loss is not None and len(cohort.losses) < MOST_LOSSES:
                 cohort.losses.append(self._loss)
-            unsure = not recorder.log.steady and (cohort.suspect or not cohort.owners)
+            unsure = not self._log.steady and (cohort.suspect or not cohort.owners)
             if unsure or cohort.hidden:
                 cohort.memory = _remember(cohort)
 
@@ -214,27 +239,26 @@ class Backwards:
         self._open_unknown(reach, line, site)
 
     def _open_unknown(self, reach: Reach, line: BackwardLine, site: Site) -> None:
-        recorder = self._recorder
-        recorder.optimizers.adopt_for(reach.leaves)
-        unknown = [one for one in reach.leaves if recorder.cohorts.of(one) is None]
+        self._optimizers.adopt_for(reach.leaves)
+        unknown = [one for one in reach.leaves if self._cohorts.of(one) is None]
         if unknown:
             hidden = unsharded_by_fsdp()
             unknown = [one for one in unknown if id(one) not in hidden]
-        unknown = [one for one in unknown if not recorder.optimizers.is_elsewhere(one)]
+        unknown = [one for one in unknown if not self._optimizers.is_elsewhere(one)]
         parameters: list[torch.Tensor] = [
             one for one in unknown if isinstance(one, torch.nn.Parameter)
         ]
         others = [one for one in unknown if not isinstance(one, torch.nn.Parameter)]
         line.leaf = bool(others)
         # An input is another tensor each time; one that comes back is trained by hand.
-        often = OFTEN if recorder.optimizers.all_names() else 2
+        often = OFTEN if self._optimizers.all_names() else 2
         line.leaves = {id(one): _seen_again(line.leaves, one) for one in others}
         kept = [one for one in others if line.leaves[id(one)][1] >= often]
         if parameters:
-            recorder.optimizers.open_orphans(parameters, site)
+            self._optimizers.open_orphans(parameters, site)
         for one in kept:
-            cohort = recorder.cohorts.open(f"tensor{tuple(one.shape)}", [one], trainable=False)
-            recorder.describe(cohort, site)
+            cohort = self._cohorts.open(f"tensor{tuple(one.shape)}", [one], trainable=False)
+            self._accounts.describe(cohort, site)
 
 
 def _seen_again(leaves: Leaves, leaf: torch.Tensor) -> tuple[weakref.ref[torch.Tensor], int]:

@@ -9,27 +9,17 @@ import sys
 import weakref
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gradkeeper.model import Site
+from gradkeeper.watcher.accounts import Accounts
+from gradkeeper.watcher.arrivals import Arrival, Arrivals
 from gradkeeper.watcher.effects import Effect, Expected
-from gradkeeper.watcher.loops import CodePlace
-
-if TYPE_CHECKING:
-    from gradkeeper.watcher.recorder import Recorder
+from gradkeeper.watcher.gradient_sync import GradientSync
+from gradkeeper.watcher.gradients import Cohort
 
 TAP = 3
 """So many calls above `_is_there` is the tap, or nearer: no frame of the user's lies below."""
-
-
-class Arrival(NamedTuple):
-    """How the user's line was reached, where that took no look at the loops around it."""
-
-    site: Site
-    place: CodePlace
-    token: object
-    before: CodePlace | None
-    """The place in the same frame that came before; None where a loader tells the rounds."""
 
 
 class Moment(NamedTuple):
@@ -66,14 +56,26 @@ Start = tuple[int, int]
 
 
 class FastPath:
-    def __init__(self, recorder: "Recorder") -> None:
-        self._recorder = recorder
-        # Each asked for at each tap; they stay the recorder's own for good.
-        self._log, self._cohorts = recorder.log, recorder.cohorts
-        self._loaders, self._rounds = recorder.loaders, recorder.rounds
-        self._running = recorder.steps.running
-        self._waiting = recorder.manual.waiting
-        self._users = recorder.sites.known
+    def __init__(
+        self,
+        arrivals: Arrivals,
+        accounts: Accounts,
+        sync: GradientSync,
+        reads: dict[Cohort, Site],
+        *,
+        measuring: bool,
+    ) -> None:
+        """`reads`: of gradients, and not told yet. `measuring` is no routine: each backward and
+        step is read."""
+        self._arrivals = arrivals
+        self._sync = sync
+        self._reads = reads
+        self._measuring = measuring
+        # Each asked for at each tap; they stay the same for good.
+        self._log, self._cohorts = accounts.log, accounts.cohorts
+        self._loaders, self._rounds = arrivals.loaders, arrivals.rounds
+        self._running = arrivals.underway.running
+        self._users = arrivals.sites.known
         self._pattern: object = None
         """The log's, of which all below is known."""
         self._moments: dict[int, Moment] = {}
@@ -83,11 +85,8 @@ class FastPath:
     # Remembering
 
     def start(self) -> Start | None:
-        """Where the log is, for `learn`; None where there is nothing to learn.
-
-        Measuring is no routine: each backward and step is read.
-        """
-        if self._recorder.measures is not None:
+        """Where the log is, for `learn`; None where there is nothing to learn."""
+        if self._measuring:
             return None
         log = self._log
         return (log.place, log.times) if log.steady else None
@@ -103,7 +102,7 @@ class FastPath:
         later: tuple[Effect, ...] = (),
     ) -> None:
         """The long way was taken from `start`, and the pattern held."""
-        log, arrival = self._log, self._recorder.arrival
+        log, arrival = self._log, self._arrivals.way
         if start is None or arrival is None or not log.steady:
             return
         self._begin()
@@ -124,7 +123,7 @@ class FastPath:
     ) -> None:
         """The same, of a backward's end."""
         log = self._log
-        if start is None or not log.steady or self._running or self._recorder.sync.several:
+        if start is None or not log.steady or self._running or self._sync.several:
             return
         self._begin()
         wraps = log.times - start[1]
@@ -145,7 +144,7 @@ class FastPath:
         """Goes on in the pattern and does what was done at this place before, if all is as it was
         then; None, and nothing is done, if not."""
         log = self._log
-        if log.pattern is not self._pattern or self._running or self._waiting:
+        if log.pattern is not self._pattern or self._running or self._reads:
             return None
         moment = self._moments.get(log.place)
         if moment is None or moment.subject() is not subject or moment.what != what:
@@ -165,7 +164,7 @@ class FastPath:
     def ends_again(self, site: Site) -> bool:
         """The same for the end of a backward that began as expected."""
         log = self._log
-        if log.pattern is not self._pattern or self._running or self._recorder.sync.several:
+        if log.pattern is not self._pattern or self._running or self._sync.several:
             return False
         ending = self._endings.get(log.place)
         if ending is None or ending.site is not site or ending.version != self._cohorts.version:

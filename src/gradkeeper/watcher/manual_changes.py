@@ -6,12 +6,13 @@ assigned: that line is known.
 """
 
 import weakref
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
+from gradkeeper.watcher.accounts import Accounts
 from gradkeeper.watcher.gradients import (
     CLEARED,
     SAME,
@@ -25,9 +26,7 @@ from gradkeeper.watcher.gradients import (
     runs_along,
     sample_of,
 )
-
-if TYPE_CHECKING:
-    from gradkeeper.watcher.recorder import Recorder
+from gradkeeper.watcher.loaded_tensors import LoadedTensors
 
 MOST_ASSIGNED = 4096
 
@@ -42,8 +41,10 @@ class Assigned(NamedTuple):
 
 
 class ManualChanges:
-    def __init__(self, recorder: "Recorder") -> None:
-        self._recorder = recorder
+    def __init__(self, accounts: Accounts, loaded: LoadedTensors) -> None:
+        self._accounts = accounts
+        self._log, self._cohorts = accounts.log, accounts.cohorts
+        self._checkpoint = loaded
         self.waiting: dict[Cohort, Site] = {}
         """Reads that are not told yet."""
         self._sites: dict[int, Assigned] = {}
@@ -51,7 +52,7 @@ class ManualChanges:
 
     def notice(self, cohorts: list[Cohort], site: Site, *, using: bool = False) -> None:
         """Posts what happened to these; `using`: they are about to be added to or spent."""
-        closely = not self._recorder.log.steady
+        closely = not self._log.steady
         for cohort in cohorts:
             looked = cohort.look(closely=closely)
             if cohort.fresh and _has_moved(cohort, looked):
@@ -79,25 +80,24 @@ class ManualChanges:
         for verdict, marks in by_verdict.items():
             if verdict == SAME:
                 continue
-            part = self._recorder.split(cohort, marks, site)
+            part = self._accounts.split(cohort, marks, site)
             self._change(part, verdict, site)
             part.note(closely=True)
             if part is not cohort:
                 rest = next((m for m in cohort.marks if m not in marks), None)
                 parameter = rest.parameter() if rest else None
-                found = self._recorder.cohorts.of(parameter) if parameter is not None else None
+                found = self._cohorts.of(parameter) if parameter is not None else None
                 cohort = found or cohort
 
     def _change(self, cohort: Cohort, verdict: str, site: Site) -> None:
-        recorder = self._recorder
         if verdict == CLEARED:
-            recorder.zeros.cleared([cohort], site, to_none=True)
+            self._accounts.cleared([cohort], site, to_none=True)
             return
         habit = self._habit(cohort, verdict)
         if habit == "zero":
-            recorder.zeros.cleared([cohort], site, to_none=False)
+            self._accounts.cleared([cohort], site, to_none=False)
         elif habit == "change":
-            recorder.post(ev.Adjust, site, (cohort.name,), True)
+            self._accounts.post(ev.Adjust, site, (cohort.name,), True)
         else:
             self._assigned(cohort, site)
 
@@ -105,7 +105,7 @@ class ManualChanges:
         """Whether gradients were zeroed, changed or made by hand: their values tell, or how it
         went before."""
         kind = (verdict, cohort.fresh > 0)
-        log, before = self._recorder.log, cohort.habits.get(kind)
+        log, before = self._log, cohort.habits.get(kind)
         if log.steady and before is not None:
             return before
         habit = cohort.habits[kind] = _what_was_done(cohort, verdict)
@@ -124,14 +124,13 @@ class ManualChanges:
         if len(self._sites) >= MOST_ASSIGNED:
             self._sites.clear()
         grad = gradient_of(parameter)
-        loaded = grad is not None and self._recorder.saved_state.holds(grad)
+        loaded = grad is not None and self._checkpoint.holds(grad)
         self._sites[id(parameter)] = Assigned(weakref.ref(parameter), site, loaded)
 
     def _assigned(self, cohort: Cohort, site: Site) -> None:
         if self._restored(cohort, site):
             return
-        recorder = self._recorder
-        recorder.post(ev.Assign, self._assigned_at(cohort) or site, (cohort.name,))
+        self._accounts.post(ev.Assign, self._assigned_at(cohort) or site, (cohort.name,))
         cohort.zeroed()
         cohort.fresh = 1
 
@@ -141,11 +140,10 @@ class ManualChanges:
             self._assigned(cohort, site)
 
     def _restored(self, cohort: Cohort, site: Site) -> bool:
-        recorder = self._recorder
-        if not (self._loaded(cohort) or recorder.saved_state.holds_grads_of(cohort.marks)):
+        if not (self._loaded(cohort) or self._checkpoint.holds_grads_of(cohort.marks)):
             return False
         site = self._assigned_at(cohort) or site
-        recorder.post(ev.Restore, site, (cohort.name,), True, True)
+        self._accounts.post(ev.Restore, site, (cohort.name,), True, True)
         cohort.zeroed()
         cohort.fresh = 1
         return True
@@ -168,21 +166,21 @@ class ManualChanges:
 
     def _look_at(self, cohort: Cohort, site: Site) -> None:
         """Spent, and about to be used again: zeroed or made anew through `.data`, or neither?"""
-        if not self._recorder.log.steady:
+        if not self._log.steady:
             done = _what_was_done(cohort, WRITTEN)
             cohort.unseen = "" if done == "change" else done
         if cohort.unseen == "zero":
-            self._recorder.zeros.cleared([cohort], site, to_none=False)
+            self._accounts.cleared([cohort], site, to_none=False)
         elif cohort.unseen == "make":
             self._assigned(cohort, site)
-            cohort.note(closely=not self._recorder.log.steady)
+            cohort.note(closely=not self._log.steady)
 
     # Weights moved by hand
 
     def _moved(self, cohort: Cohort, site: Site) -> None:
-        if cohort.memory is not None or not self._recorder.log.steady:
+        if cohort.memory is not None or not self._log.steady:
             cohort.descends = self._along_gradient(cohort)
-        self._recorder.post(ev.Move, site, (cohort.name,), cohort.descends)
+        self._accounts.post(ev.Move, site, (cohort.name,), cohort.descends)
         if cohort.descends:
             cohort.fresh = 0
             cohort.spent = True
@@ -204,15 +202,15 @@ class ManualChanges:
     # Gradients read for themselves
 
     def read(self, parameter: torch.Tensor, site: Site) -> None:
-        cohort = self._recorder.cohorts.of(parameter)
+        cohort = self._cohorts.of(parameter)
         if cohort is not None and cohort.fresh:
             self.waiting[cohort] = site
 
     def _post_reads(self, cohorts: list[Cohort]) -> None:
         for cohort in cohorts:
             site = self.waiting.pop(cohort, None)
-            if site is not None and cohort.fresh and cohort.name in self._recorder.cohorts.all:
-                self._recorder.post(ev.Read, site, (cohort.name,))
+            if site is not None and cohort.fresh and cohort.name in self._cohorts.all:
+                self._accounts.post(ev.Read, site, (cohort.name,))
 
 
 def _has_moved(cohort: Cohort, looked: list[Mark]) -> bool:

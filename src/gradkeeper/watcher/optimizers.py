@@ -2,17 +2,17 @@
 
 import gc
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
+from gradkeeper.watcher.accounts import Accounts
+from gradkeeper.watcher.arrivals import Arrivals
 from gradkeeper.watcher.gradients import Cohort
-from gradkeeper.watcher.names import unwrapped, variable_of
-
-if TYPE_CHECKING:
-    from gradkeeper.watcher.recorder import Recorder
+from gradkeeper.watcher.manual_changes import ManualChanges
+from gradkeeper.watcher.names import Names, unwrapped, variable_of
 
 Optimizer = torch.optim.Optimizer
 NAMELESS_FOR = 2
@@ -36,8 +36,20 @@ class KnownOptimizer:
 
 
 class Optimizers:
-    def __init__(self, recorder: "Recorder", only: tuple[Optimizer, ...]) -> None:
-        self._recorder = recorder
+    def __init__(
+        self,
+        arrivals: Arrivals,
+        accounts: Accounts,
+        manual: ManualChanges,
+        only: tuple[Optimizer, ...],
+    ) -> None:
+        self._arrivals = arrivals
+        self._underway = arrivals.underway
+        self._accounts = accounts
+        self._log, self._cohorts = accounts.log, accounts.cohorts
+        self._manual = manual
+        self._names = Names(arrivals.sites)
+        accounts.parted.append(self._renamed)
         self._only = weakref.WeakSet(only) if only else None
         self._owners: weakref.WeakKeyDictionary[Any, KnownOptimizer] = weakref.WeakKeyDictionary()
         self._by_id: dict[int, tuple[weakref.ref[Any], KnownOptimizer]] = {}
@@ -45,7 +57,7 @@ class Optimizers:
         self.newcomers: list[tuple[weakref.ref[Any], Site, int]] = []
         """Built, and not in the books yet."""
         self._candidates: list[weakref.ref[Any]] = []
-        self._names: dict[str, KnownOptimizer] = {}
+        self._by_name: dict[str, KnownOptimizer] = {}
         self.gone: list[str] = []
         """No longer there, and not buried yet."""
         self._others: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
@@ -73,19 +85,19 @@ class Optimizers:
                 optimizer = reference()
                 if optimizer is None or not hasattr(optimizer, "param_groups"):
                     continue
-                if age < NAMELESS_FOR and self._recorder.names.target(site) is None:
+                if age < NAMELESS_FOR and self._names.target(site) is None:
                     # Its first use will show what the user calls it.
                     self.newcomers.append((reference, site, age + 1))
                 else:
                     self.adopt(optimizer, site)
         if self.gone:
-            self.bury(self._recorder.sites.here())
+            self.bury(self._arrivals.sites.here())
 
     def sweep(self) -> None:
         """Lets accounts go whose parameters are no longer there."""
-        if len(self._recorder.cohorts.all) > SWEEP_AT:
-            for cohort in self._recorder.cohorts.sweep():
-                self._recorder.cohorts.drop(cohort)
+        if len(self._cohorts.all) > SWEEP_AT:
+            for cohort in self._cohorts.sweep():
+                self._cohorts.drop(cohort)
 
     def name_of(self, optimizer: Optimizer) -> str | None:
         known = self._by_id.get(id(optimizer))
@@ -115,16 +127,15 @@ class Optimizers:
         site: Site | None,
         signature: object,
     ) -> str:
-        recorder = self._recorder
         pending = [entry for entry in self.newcomers if entry[0]() is optimizer]
         self.newcomers = [entry for entry in self.newcomers if entry[0]() is not optimizer]
         built = site or (pending[0][1] if pending else None)
-        here = built or recorder.sites.here()
+        here = built or self._arrivals.sites.here()
         if owner is None:
             owner = KnownOptimizer(self._name(optimizer, built), [])
             self._owners[optimizer] = owner
             self._by_id[id(optimizer)] = (weakref.ref(optimizer), owner)
-            self._names[owner.name] = owner
+            self._by_name[owner.name] = owner
             weakref.finalize(optimizer, self.gone.append, owner.name).atexit = False
         owner.signature = signature
         cohorts = self._claim(_parameters(optimizer), owner.name, here)
@@ -133,35 +144,34 @@ class Optimizers:
         for cohort in cohorts:
             cohort.owners.add(owner.name)
         names = tuple(one.name for one in cohorts)
-        recorder.post(ev.Adopt, here, owner.name, names, _is_stateful(optimizer))
+        self._accounts.post(ev.Adopt, here, owner.name, names, _is_stateful(optimizer))
         return owner.name
 
     def _name(self, optimizer: Optimizer, built: Site | None) -> str:
         """What the user calls it: where it was built, or where it is used."""
-        names, here = self._recorder.names, self._recorder.sites.here()
+        names, here = self._names, self._arrivals.sites.here()
         wish = names.target(built) if built else None
-        wish = wish or variable_of(optimizer, self._recorder.sites.frame())
+        wish = wish or variable_of(optimizer, self._arrivals.sites.frame())
         if wish is None:
-            wish = names.argument(here) if self._recorder.steps.scaling else names.used(here)
+            wish = names.argument(here) if self._underway.scaling else names.used(here)
         return names.unique(wish or type(optimizer).__name__)
 
     def _claim(self, parameters: list[torch.Tensor], owner: str, site: Site) -> list[Cohort]:
-        recorder = self._recorder
-        frame = recorder.sites.frame()
-        recorder.modules.learn(parameters, frame.f_globals if frame else {})
+        frame = self._arrivals.sites.frame()
+        self._accounts.modules.learn(parameters, frame.f_globals if frame else {})
         found = [
-            recorder.split(cohort, marks, site)
-            for cohort, marks in recorder.cohorts.touched(parameters).items()
+            self._accounts.split(cohort, marks, site)
+            for cohort, marks in self._cohorts.touched(parameters).items()
         ]
-        unknown = [one for one in parameters if recorder.cohorts.of(one) is None]
-        recorder.claim(unknown)
+        unknown = [one for one in parameters if self._cohorts.of(one) is None]
+        self._accounts.claim(unknown)
         for trains in (True, False):
             group = [one for one in unknown if one.requires_grad is trains]
             if group:
                 wish = owner if trains else f"{owner} (frozen)"
-                cohort = recorder.cohorts.open(wish, group, trainable=trains)
-                recorder.describe(cohort, site)
-                recorder.manual.opened(cohort, site)
+                cohort = self._cohorts.open(wish, group, trainable=trains)
+                self._accounts.describe(cohort, site)
+                self._manual.opened(cohort, site)
                 found.append(cohort)
         return found
 
@@ -182,20 +192,20 @@ class Optimizers:
         self._candidates = waiting
 
     def cohorts(self, name: str) -> list[Cohort]:
-        known, owner = self._recorder.cohorts.all, self._names[name]
-        if owner.version != self._recorder.cohorts.version:
-            owner.version = self._recorder.cohorts.version
+        known, owner = self._cohorts.all, self._by_name[name]
+        if owner.version != self._cohorts.version:
+            owner.version = self._cohorts.version
             owner.cohorts = [known[account] for account in owner.accounts if account in known]
         return owner.cohorts
 
     def due(self, name: str) -> bool:
         """Whether this step is one of the first, or one of ever fewer later ones."""
-        owner = self._names[name]
+        owner = self._by_name[name]
         owner.looks += 1
         return owner.looks <= ALWAYS_LOOKED or owner.looks & (owner.looks - 1) == 0
 
-    def renamed(self, old: str, new: tuple[str, ...]) -> None:
-        for owner in self._names.values():
+    def _renamed(self, old: str, new: tuple[str, ...]) -> None:
+        for owner in self._by_name.values():
             if old in owner.accounts:
                 place = owner.accounts.index(old)
                 owner.accounts[place : place + 1] = list(new)
@@ -203,17 +213,16 @@ class Optimizers:
 
     def bury(self, site: Site) -> None:
         """Closes the books of optimizers that have gone."""
-        recorder = self._recorder
         dead, self.gone[:] = list(self.gone), []
         for name in dead:
-            recorder.log.flush()
-            recorder.post(ev.Close, site, (name,))
+            self._log.flush()
+            self._accounts.post(ev.Close, site, (name,))
             for cohort in self.cohorts(name):
                 cohort.owners.discard(name)
                 if not cohort.owners:
-                    recorder.cohorts.drop(cohort)
-            del self._names[name]
-            recorder.names.release(name)
+                    self._cohorts.drop(cohort)
+            del self._by_name[name]
+            self._names.release(name)
 
     # Parameters that nobody owns
 
@@ -222,24 +231,23 @@ class Optimizers:
         return any(id(one) == id(parameter) for own in self._ignored for one in _parameters(own))
 
     def open_orphans(self, parameters: list[torch.Tensor], site: Site) -> None:
-        recorder = self._recorder
-        frame = recorder.sites.frame()
-        recorder.modules.learn(parameters, frame.f_globals if frame else {})
-        recorder.claim(parameters)
+        frame = self._arrivals.sites.frame()
+        self._accounts.modules.learn(parameters, frame.f_globals if frame else {})
+        self._accounts.claim(parameters)
         groups: dict[tuple[str, bool], list[torch.Tensor]] = {}
         trains = self._trains_network()
         for one in parameters:
-            path = recorder.modules.path(one) or "parameter"
-            trainable = trains and not recorder.modules.is_fixed(one)
+            path = self._accounts.modules.path(one) or "parameter"
+            trainable = trains and not self._accounts.modules.is_fixed(one)
             groups.setdefault((path.split(".")[0], trainable), []).append(one)
         for (root, trainable), group in groups.items():
-            cohort = recorder.cohorts.open(root, group, trainable=trainable)
-            recorder.describe(cohort, site)
+            cohort = self._cohorts.open(root, group, trainable=trainable)
+            self._accounts.describe(cohort, site)
 
     def _trains_network(self) -> bool:
         """False where only inputs or embeddings are optimized, through a network that is fixed."""
         owned = [one for own in self._owners for one in _parameters(own)]
-        return not owned or any(self._recorder.modules.is_weight(one) for one in owned)
+        return not owned or any(self._accounts.modules.is_weight(one) for one in owned)
 
     # Scalers and schedulers
 
@@ -254,17 +262,17 @@ class Optimizers:
         data = getattr(iterator, "_index_sampler", iterator)
         name = self._loaders.get(id(data))
         if name is None or name[0]() is not data:
-            made = self._recorder.names.unique(f"the loader at line {site.line}")
+            made = self._names.unique(f"the loader at line {site.line}")
             name = self._loaders[id(data)] = (weakref.ref(data), made)
         return name[1]
 
     def all_names(self) -> tuple[str, ...]:
-        return tuple(self._names)
+        return tuple(self._by_name)
 
     def _other(self, thing: object, site: Site, fallback: str) -> str:
         name = self._others.get(thing)
         if name is None:
-            names = self._recorder.names
+            names = self._names
             name = self._others[thing] = names.unique(names.receiver(site) or fallback)
         return name
 

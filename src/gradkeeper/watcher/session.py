@@ -109,7 +109,7 @@ class Watch:
             recorder.optimizers.find()
             if self._model is not None:
                 parameters: list[torch.Tensor] = list(self._model.parameters())
-                recorder.modules.learn(parameters, {"model": self._model})
+                recorder.accounts.modules.learn(parameters, {"model": self._model})
             for optimizer in self._optimizers:
                 recorder.optimizers.adopt(optimizer)
         return self

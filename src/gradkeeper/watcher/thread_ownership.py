@@ -7,31 +7,37 @@ two train the same one (Hogwild), neither is watched any more.
 
 import threading
 import weakref
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 
-if TYPE_CHECKING:
-    from gradkeeper.watcher.recorder import Recorder
+
+class Claimant(Protocol):
+    """Who looks at the gradients of one thread."""
+
+    @property
+    def thread(self) -> threading.Thread: ...
+
+    def mute(self) -> None: ...
 
 
 class ThreadOwnership:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: dict[int, tuple[weakref.ref[torch.Tensor], Recorder]] = {}
+        self._held: dict[int, tuple[weakref.ref[torch.Tensor], Claimant]] = {}
 
-    def claim(self, parameters: list[torch.Tensor], recorder: "Recorder") -> bool:
-        """Takes these for a recorder; False if another thread that still runs has one of them."""
+    def claim(self, parameters: list[torch.Tensor], claimant: Claimant) -> bool:
+        """Takes these for somebody; False if another thread that still runs has one of them."""
         with self._lock:
-            rivals = {other for one in parameters if (other := self._rival(one, recorder))}
+            rivals = {other for one in parameters if (other := self._rival(one, claimant))}
             for one in parameters:
-                self._held[id(one)] = (weakref.ref(one), recorder)
+                self._held[id(one)] = (weakref.ref(one), claimant)
         for rival in rivals:
             rival.mute()
         return not rivals
 
-    def _rival(self, parameter: torch.Tensor, recorder: "Recorder") -> "Recorder | None":
+    def _rival(self, parameter: torch.Tensor, claimant: Claimant) -> Claimant | None:
         held = self._held.get(id(parameter))
-        if held is None or held[0]() is not parameter or held[1] is recorder:
+        if held is None or held[0]() is not parameter or held[1] is claimant:
             return None
         return held[1] if held[1].thread.is_alive() else None

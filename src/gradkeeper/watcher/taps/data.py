@@ -27,7 +27,7 @@ def _next(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
             calls.tell(recorder.fetched, self, None)
             raise
         except Exception:
-            calls.tell(recorder.fault, torn=False)
+            calls.tell(recorder.backwards.fault, torn=False)
             raise
         try:
             recorder.fetched(self, self._num_yielded)

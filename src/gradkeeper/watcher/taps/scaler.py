@@ -37,7 +37,7 @@ def _unscale(calls: Calls) -> Undo:
             result = original(self, optimizer)
             recorder = calls.recorder()
             if recorder is not None and self.is_enabled():
-                if recorder.steps.scaling is None:
+                if recorder.arrivals.underway.scaling is None:
                     calls.tell(recorder.unscaled, optimizer, self)
                 else:
                     calls.tell(recorder.noted, optimizer)
@@ -62,7 +62,7 @@ def _step(calls: Calls) -> Undo:
             try:
                 result = original(self, optimizer, *args, **kw)
             except BaseException:
-                recorder.steps.scaling = None
+                recorder.arrivals.underway.scaling = None
                 raise
             calls.tell(recorder.steps.scaler_ends, optimizer)
             return result

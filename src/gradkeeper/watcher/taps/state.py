@@ -50,7 +50,7 @@ def _load(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
             loaded = original(source, *args, **options)
         if recorder is not None:
             disk = not isinstance(source, io.BytesIO)
-            calls.tell(recorder.saved_state.loaded, loaded, disk=disk)
+            calls.tell(recorder.saved_state.loaded.add, loaded, disk=disk)
         return loaded
 
     return load

@@ -1,0 +1,81 @@
+"""The accounts that a thread's events speak of: opened, described, split and cleared."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from gradkeeper.model import Site
+from gradkeeper.model import events as ev
+from gradkeeper.watcher.arrivals import Underway
+from gradkeeper.watcher.effects import Cleared
+from gradkeeper.watcher.gradients import Cohort, Cohorts, all_finite, grads_of
+from gradkeeper.watcher.names import ModuleMap, Names
+from gradkeeper.watcher.pattern import EventLog
+from gradkeeper.watcher.sites import Sites
+from gradkeeper.watcher.thread_ownership import ThreadOwnership
+
+Parted = Callable[[str, tuple[str, ...]], None]
+
+
+class Accounts:
+    def __init__(
+        self, log: EventLog, sites: Sites, underway: Underway, threads: ThreadOwnership
+    ) -> None:
+        self.log = log
+        self.modules = ModuleMap()
+        self.cohorts = Cohorts(Names(sites), self.modules.path)
+        self.thread = threading.current_thread()
+        self.parted: list[Parted] = []
+        """Told of each split: the whole's name, and those of its parts."""
+        self._underway = underway
+        self._threads = threads
+
+    def post(self, *key: Any) -> None:
+        self.log.enter(key)
+
+    def claim(self, parameters: list[torch.Tensor]) -> None:
+        """Before these are looked at for the first time."""
+        if not self._threads.claim(parameters, self):
+            self.mute()
+
+    def mute(self) -> None:
+        """Another thread trains the same parameters: nothing is looked at or told any more."""
+        self.log.muted = True
+        for cohort in self.cohorts.everyone():
+            cohort.let_go()
+
+    def split(self, cohort: Cohort, part: list[Any], site: Site) -> Cohort:
+        """Parts some members from a cohort, in the books too; returns their new cohort."""
+        if len(part) == len(cohort.marks):
+            return cohort
+        taken, rest = self.cohorts.split(cohort, part)
+        self.log.flush()
+        self.post(ev.Split, site, cohort.name, (taken.name, rest.name))
+        self.describe(taken, site)
+        self.describe(rest, site)
+        for tell in self.parted:
+            tell(cohort.name, (taken.name, rest.name))
+        return taken
+
+    def describe(self, cohort: Cohort, site: Site) -> None:
+        parameters = tuple(self.cohorts.parameters(cohort))
+        self.post(ev.Open, site, cohort.name, parameters, len(cohort.marks), cohort.trainable)
+
+    def cleared(self, cohorts: list[Cohort], site: Site, *, to_none: bool) -> None:
+        """Tells that gradients are cleared, and clears them."""
+        if not cohorts:
+            return
+        names = tuple([cohort.name for cohort in cohorts])
+        late = None
+        if not self.log.steady:
+            late = {"waived": any(self._unfit(one) for one in cohorts)}
+        self.log.enter((ev.Zero, site, names, to_none, True, False, self._underway.within), late)
+        Cleared(cohorts).apply()
+
+    def _unfit(self, cohort: Cohort) -> bool:
+        if not cohort.fresh or cohort.spent:
+            return False
+        self.log.unsettle()
+        return not all_finite([*cohort.losses, *cohort.norms, *grads_of(cohort.marks)])

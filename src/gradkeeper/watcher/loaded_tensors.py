@@ -1,0 +1,73 @@
+"""Tensors that were loaded: gradients that come from a checkpoint are known by them."""
+
+import weakref
+from collections.abc import Iterator, Mapping
+
+import torch
+
+from gradkeeper.watcher.gradients import Mark, grads_of
+
+DEPTH = 5
+MOST_REMEMBERED = 4096
+
+
+class LoadedTensors:
+    def __init__(self) -> None:
+        self._loaded: dict[int, tuple[weakref.ref[torch.Tensor], bool]] = {}
+        """Tensors that were read, and whether from a disk (or from a buffer in memory)."""
+
+    def add(self, thing: object, *, disk: bool) -> None:
+        """All tensors in nested containers."""
+        for tensor, _ in tensors_in(thing):
+            if len(self._loaded) >= MOST_REMEMBERED:
+                self._loaded.clear()
+            self._loaded[id(tensor)] = (weakref.ref(tensor), disk)
+
+    def holds_grads_of(self, marks: list[Mark]) -> bool:
+        """Whether these gradients were loaded: the very tensors, or equal ones."""
+        if not self._loaded:
+            return False
+        grads = grads_of(marks)
+        if any(self._found(grad) for grad in grads):
+            return True
+        small = min(grads, key=torch.Tensor.numel, default=None)
+        return small is not None and self.holds(small)
+
+    def holds(self, tensor: torch.Tensor) -> bool:
+        """Whether it, or one equal to it, was loaded. Reads values: the cold path only."""
+        if self._found(tensor):
+            return True
+        # Zeros are equal to many things that are no gradient.
+        if not self._loaded or tensor.is_sparse or not tensor.any():
+            return False
+        alive = (reference() for reference, _ in self._loaded.values())
+        return any(one is not None and _equal(one, tensor) for one in alive)
+
+    def is_from_disk(self, tensor: object) -> bool:
+        found = self._found(tensor)
+        return found is not None and found[1]
+
+    def _found(self, tensor: object) -> tuple[weakref.ref[torch.Tensor], bool] | None:
+        known = self._loaded.get(id(tensor))
+        return known if known is not None and known[0]() is tensor else None
+
+
+def tensors_in(
+    thing: object, depth: int = DEPTH, path: str = ""
+) -> Iterator[tuple[torch.Tensor, str]]:
+    """The tensors in nested containers, each with the keys that lead to it."""
+    if isinstance(thing, torch.Tensor):
+        yield thing, path
+    elif depth and isinstance(thing, Mapping):
+        for key, value in thing.items():
+            yield from tensors_in(value, depth - 1, f"{path}/{key}")
+    elif depth and isinstance(thing, (list, tuple)):
+        for value in thing:
+            yield from tensors_in(value, depth - 1, path)
+
+
+def _equal(loaded: torch.Tensor, tensor: torch.Tensor) -> bool:
+    """A copy may lie on another device than what was loaded."""
+    if loaded.shape != tensor.shape or loaded.layout != tensor.layout:
+        return False
+    return torch.equal(loaded.to(tensor.device, tensor.dtype), tensor)
