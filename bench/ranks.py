@@ -28,10 +28,8 @@ from torch.optim import SGD
 
 from gradkeeper.engine import Engine
 from gradkeeper.engine.journal import Journal
-from gradkeeper.engine.ranks.news import News
-from gradkeeper.engine.ranks.roll import Roll
-from gradkeeper.engine.ranks.shards import roots_of
-from gradkeeper.engine.ranks.words import Place, Word
+from gradkeeper.engine.ranks.fsdp import roots_of
+from gradkeeper.engine.ranks.rendezvous import FailureNotes, Moment, RollCall, Status
 from gradkeeper.torch_private import unsharded_parameters
 
 Action = Callable[[], object]
@@ -149,8 +147,8 @@ def saving(kind: str, folder: str, saves: int = 5) -> list[float]:
 
 def decoding(ranks: int) -> list[float]:
     """The part of a roll call that grows with the number of ranks, beside the network's."""
-    heard = torch.zeros(ranks, len(Word._fields), dtype=torch.float64)
-    return timed(lambda: [Word._make(one) for one in heard.tolist()], 50)
+    heard = torch.zeros(ranks, len(Status._fields), dtype=torch.float64)
+    return timed(lambda: [Status._make(one) for one in heard.tolist()], 50)
 
 
 def rank(number: int, size: int, rounds: int, port: int, folder: str) -> None:
@@ -160,8 +158,8 @@ def rank(number: int, size: int, rounds: int, port: int, folder: str) -> None:
     rows = in_turns(ways_of(f"{folder}/windows"), rounds)
     memory = ""
     if size > 1:
-        roll = Roll(News(), Journal())
-        rows["roll call alone"] = timed(lambda: roll.call(Place.WIDE), 10 * rounds)
+        roll = RollCall(FailureNotes(), Journal())
+        rows["roll call alone"] = timed(lambda: roll.call(Moment.WIDE), 10 * rounds)
         kept = {sync: pending_bytes(sync) / 1024 for sync in SYNCS}
         memory = ", ".join(f'sync="{sync}" {held:.0f} KiB' for sync, held in kept.items())
     else:

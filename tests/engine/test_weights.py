@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradkeeper.engine import WeightError
-from gradkeeper.engine.weights import DeviceTally, Tally, Weights
+from gradkeeper.engine.loss_weights import DeviceTally, Tally, Weights
 
 HERE = torch.device("cpu")
 

@@ -1,14 +1,25 @@
-"""A training loop that cannot lose a gradient.
+"""A training loop that cannot lose a gradient. In the order in which it is best read:
 
-engine     hands out windows          window    the block in which losses are credited
-settling   what its end does          closure   the same for LBFGS
-crediting  one backward               weights   how much each loss weighs
-pending    what an open one knows     clipping  the last touch before the step
-owner      who spends                 stream    the loader, and how far it has been read
-precision  fp32, bf16, fp16           errors    what is refused
-loop       one call of windows()      data      the place in a loader
-resume     saved, and gone on with    preemption  SIGTERM and SIGUSR1
-ranks      who else trains this model  leftovers  calls that are the engine's alone
+window          the block in which losses are credited, and whose end spends them
+backward        one loss: its backward, into its owner's parameters only
+loss_weights    how much each loss weighs, and what an open window knows
+close           what a window's end does: normalise, unscale, clip, step, tick, zero
+gradients       what lies in `.grad`: measured, scaled, clipped, cleared
+engine          hands out windows, and knows who owns what
+owner           a model, its optimizer, and how that spends
+precision       fp32, bf16, fp16
+schedule        what ticks once per step
+batches         the loader, how far it has been read, and onto which device
+leftovers       calls inside a window that are the engine's alone
+journal         what the engine did, on a tape; and warnings
+progress        what is told of each window: a bar, and numbers for `log=`
+shared          what all windows of one engine share
+single_process  one process: nobody to agree with
+preemption      SIGTERM and SIGUSR1
+errors          what is refused
+data            the position in a loader, exactly
+ranks           several processes that train one model
+resume          saved, and gone on with
 """
 
 from gradkeeper.engine.engine import Engine

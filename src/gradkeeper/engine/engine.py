@@ -8,23 +8,19 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from gradkeeper.engine.data.feed import Unstated
-from gradkeeper.engine.desk import Desk
+from gradkeeper.engine.batches import Kind, Loop, Stream, mover
+from gradkeeper.engine.data.choice import Unstated
 from gradkeeper.engine.errors import SetupError, UnknownOwnerError, UnusedWindowError
 from gradkeeper.engine.journal import Journal
 from gradkeeper.engine.leftovers import Leftovers
-from gradkeeper.engine.log import Log, no_log, values_of
-from gradkeeper.engine.loop import Kind, Loop
-from gradkeeper.engine.moving import mover
-from gradkeeper.engine.owner import Owner
-from gradkeeper.engine.progress import progress_for, windows_in
+from gradkeeper.engine.owner import Owner, PrecisionName, open_books, owners_of
+from gradkeeper.engine.progress import Log, no_log, progress_for, values_of, windows_in
 from gradkeeper.engine.ranks import EvenStream, Sync, ranks_of
-from gradkeeper.engine.resume.folder import folder_of
-from gradkeeper.engine.resume.keeper import Keeper
 from gradkeeper.engine.resume.loaders import Loaders
-from gradkeeper.engine.resume.run import Run
-from gradkeeper.engine.setup import PrecisionName, open_books, owners_of
-from gradkeeper.engine.stream import Stream
+from gradkeeper.engine.resume.run_folder import folder_of
+from gradkeeper.engine.resume.saver import Saver
+from gradkeeper.engine.resume.stateful import KeptState
+from gradkeeper.engine.shared import Shared
 from gradkeeper.engine.window import Window
 from gradkeeper.model import Tape
 
@@ -98,7 +94,7 @@ class Engine:
         ranks = ranks_of(self._owners.values(), sync, self._journal)
         self._journal.rank = ranks.rank
         self._progress = progress_for(wanted=progress and ranks.first)
-        self._desk = Desk(
+        self._shared = Shared(
             journal=self._journal,
             ranks=ranks,
             leftovers=Leftovers(list(self._owners.values())),
@@ -107,10 +103,10 @@ class Engine:
             told_of_coupling=not ranks.first,
         )
         open_books(self._owners.values(), self._journal)
-        self._run = Run(self._owners)
+        self._run = KeptState(self._owners)
         self._loaders = Loaders(unstated=unstated)
         folder = folder_of(checkpoint, ranks, keep=keep, keep_every=keep_every, overwrite=overwrite)
-        self._keeper = Keeper(self._run, self._desk, self._loaders, folder, save_every)
+        self._saver = Saver(self._run, self._shared, self._loaders, folder, save_every)
 
     @property
     def tape(self) -> Tape:
@@ -127,7 +123,7 @@ class Engine:
 
         owner: whose parameters it credits; may be left out where there is one owner only.
         """
-        return Window(self._owner(owner), self._desk)
+        return Window(self._owner(owner), self._shared)
 
     def windows(self, loader: Iterable[Any], size: int = 1, epochs: int = 1) -> Iterator[Window]:
         """Windows of `size` micro-batches; a short tail of an epoch is one more window.
@@ -140,12 +136,12 @@ class Engine:
         return self._windows(self._owner(None), self._loop("windows", loader, size, epochs))
 
     def _windows(self, owner: Owner, loop: Loop) -> Iterator[Window]:
-        with self._keeper.reading(loop):
+        with self._saver.reading(loop):
             for stream in self._epochs(loop):
                 unread = 0
                 while loop.open or self._more(stream):
                     again = loop.take_open()
-                    window = Window(owner, self._desk, stream=stream, size=loop.size, again=again)
+                    window = Window(owner, self._shared, stream=stream, size=loop.size, again=again)
                     yield window
                     self._advance(loop)
                     unread = 0 if window.read or stream.ended else unread + 1
@@ -162,10 +158,10 @@ class Engine:
         return self._groups(self._loop("batches", loader, size, epochs))
 
     def _groups(self, loop: Loop) -> Iterator[list[Any]]:
-        with self._keeper.reading(loop):
+        with self._saver.reading(loop):
             for stream in self._epochs(loop):
                 while self._more(stream):
-                    group = self._desk.ranks.group(stream, loop.size)
+                    group = self._shared.ranks.group(stream, loop.size)
                     if group:
                         yield group
                         self._advance(loop)
@@ -175,7 +171,7 @@ class Engine:
 
         With batches(), between groups; where there is no loop, at once, or as the window ends.
         """
-        self._keeper.ask()
+        self._saver.ask()
 
     def resume(self) -> bool:
         """Goes on from the newest good checkpoint; False if there is none yet.
@@ -183,7 +179,7 @@ class Engine:
         To be called before the first loop. The program then runs as it did: loops that were over
         hand out nothing, and the one that was running goes on, in mid-window if need be.
         """
-        return self._keeper.resume()
+        return self._saver.resume()
 
     def track(self, name: str, thing: Thing) -> Thing:
         """Keeps `thing` too, and hands it back.
@@ -197,18 +193,18 @@ class Engine:
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint holds, as it is now, for storage of your own. It shows live tensors."""
-        return self._keeper.state()
+        return self._saver.state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from what state_dict() gave, as resume() does from a checkpoint.
 
         state: of an engine of the same model, optimizer, loader and window size.
         """
-        self._keeper.load(state)
+        self._saver.load(state)
 
     def _loop(self, kind: Kind, loader: Iterable[Any], size: int, epochs: int) -> Loop:
         number, feed = self._loaders.of(loader)
-        stream = self._desk.ranks.even(Stream(loader, feed, self._move, self._journal))
+        stream = self._shared.ranks.even(Stream(loader, feed, self._move, self._journal))
         return Loop(kind, size, epochs, stream, number)
 
     def _epochs(self, loop: Loop) -> Iterator[Stream | EvenStream]:
@@ -221,15 +217,15 @@ class Engine:
                 self._progress.begin(epoch, loop.epochs, windows, loop.handed)
                 yield loop.stream
         except BaseException:
-            self._desk.ranks.left()
+            self._shared.ranks.left()
             raise
         finally:
             self._progress.end()
 
     def _more(self, stream: Stream | EvenStream) -> bool:
-        self._desk.ranks.meet(stream)
-        if self._desk.asked and stream.between:
-            self._desk.boundary()
+        self._shared.ranks.meet(stream)
+        if self._shared.asked and stream.between:
+            self._shared.boundary()
         return stream.more()
 
     def _advance(self, loop: Loop) -> None:
@@ -251,7 +247,7 @@ class Engine:
 
     def _closed(self, window: Window) -> None:
         self._tell(window)
-        self._keeper.closed()
+        self._saver.closed()
 
     def _tell(self, window: Window) -> None:
         self._progress.closed(window)

@@ -1,15 +1,19 @@
-"""The engine writes down what it does: events on a tape, at the user's lines.
+"""The engine writes down what it does: events on a tape, at the user's lines. Warnings too."""
 
-A loop that runs for days must not grow, nor wait for its books: what happened is kept as it is
-(0.3 us), the latest of it only, and made into events when somebody reads the tape.
-"""
-
+import warnings
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from gradkeeper.engine.errors import EngineWarning
 from gradkeeper.model import Event, Site, Tape
 from gradkeeper.source_line import NOWHERE, user_site
+
+# The engine writes down what it does: events on a tape, at the user's lines.
+#
+# A loop that runs for days must not grow, nor wait for its books: what happened is kept as it is
+# (0.3 us), the latest of it only, and made into events when somebody reads the tape.
+
 
 MOST_EVENTS = 20_000
 
@@ -62,3 +66,26 @@ class Journal:
         kind, site, facts = note
         known = {name: fact() if callable(fact) else fact for name, fact in facts.items()}
         return kind(site=site, rank=self.rank, **known)
+
+
+# Warnings at the user's line, each once per line under Python's default filter.
+
+
+_told: dict[Any, int] = {}
+
+
+def warn_of_versions(site: Site, saved: Mapping[str, str]) -> None:
+    """Bits are promised for the same versions only."""
+    import torch
+
+    version = saved.get("torch", "")
+    if version and version != torch.__version__:
+        warn_at(
+            site,
+            f"the checkpoint was saved with torch {version}, and this is {torch.__version__}: "
+            "the run goes on, but not bit for bit",
+        )
+
+
+def warn_at(site: Site, message: str) -> None:
+    warnings.warn_explicit(message, EngineWarning, site.file, site.line, registry=_told)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from gradkeeper.engine.errors import ScaleCollapseError, SetupError
-from gradkeeper.engine.weights import Factor
+from gradkeeper.engine.loss_weights import Factor
 
 MOST_OVERFLOWS = 20
 NOTHING = nullcontext()

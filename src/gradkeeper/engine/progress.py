@@ -1,12 +1,17 @@
-"""A bar in the terminal, or nothing. It reads a loss only when it is about to show one."""
+"""What is told of each window: a bar in the terminal, and numbers to the `log=` callable."""
 
 import math
 import sys
 import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from gradkeeper.engine.window import Window
+
+
+# A bar in the terminal, or nothing. It reads a loss only when it is about to show one.
+
 
 REFRESH = 0.2
 
@@ -91,3 +96,31 @@ def progress_for(*, wanted: bool) -> Progress:
 
 def windows_in(batches: int | None, size: int) -> int | None:
     return None if batches is None else math.ceil(batches / size)
+
+
+# What is told of each window to the `log=` callable: a step and named numbers.
+#
+# TensorBoard in three lines:
+#
+#     def log(step, values):
+#         for name, value in values.items():
+#             writer.add_scalar(name, value, step)
+
+
+Log = Callable[[int, Mapping[str, float]], object]
+
+
+def no_log(step: int, values: Mapping[str, float]) -> None:
+    return
+
+
+def values_of(window: "Window", rate: float, *, prefix: str) -> dict[str, float]:
+    """Loss, norm, weight, learning rate, and whether the step was taken (1) or not (0)."""
+    known = {
+        "loss": window.loss,
+        "grad_norm": window.grad_norm,
+        "weight": window.weight,
+        "lr": rate,
+        "stepped": float(window.stepped),
+    }
+    return {prefix + name: value for name, value in known.items() if value is not None}

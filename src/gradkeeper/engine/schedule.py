@@ -8,7 +8,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from gradkeeper.engine.errors import SetupError
-from gradkeeper.engine.warning import warn_at
+from gradkeeper.engine.journal import warn_at
 from gradkeeper.model import Site
 
 PATIENT = 2

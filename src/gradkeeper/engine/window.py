@@ -8,23 +8,20 @@ from typing import Any, Literal
 from torch import Tensor
 from torch.optim import LBFGS
 
-from gradkeeper.engine.closure import settle_by_closure
-from gradkeeper.engine.coupled import warn_of_coupled_layers
-from gradkeeper.engine.crediting import Crediting
-from gradkeeper.engine.desk import Desk
+from gradkeeper.engine.backward import Crediting, warn_of_coupled_layers
+from gradkeeper.engine.batches import END, Stream
+from gradkeeper.engine.close import Outcome, settle, settle_by_closure, zero
 from gradkeeper.engine.errors import (
     ClosedWindowError,
     LeftoverError,
     NestedWindowError,
     WindowError,
 )
+from gradkeeper.engine.loss_weights import Pending, Reduction, Weight
 from gradkeeper.engine.owner import Owner
-from gradkeeper.engine.pending import Pending, Reduction
 from gradkeeper.engine.ranks import EvenStream
 from gradkeeper.engine.resume.open_window import OpenWindow, kept_gradients
-from gradkeeper.engine.settling import Outcome, settle, zero
-from gradkeeper.engine.stream import END, Stream
-from gradkeeper.engine.weights import Weight
+from gradkeeper.engine.shared import Shared
 from gradkeeper.model import events as ev
 
 State = Literal["new", "open", "closed"]
@@ -38,7 +35,7 @@ class Window:
     def __init__(
         self,
         owner: Owner,
-        desk: Desk,
+        shared: Shared,
         *,
         stream: Stream | EvenStream | None = None,
         size: int = 0,
@@ -51,7 +48,7 @@ class Window:
         self.read = 0
         """How many it has read."""
         self._owner = owner
-        self._desk = desk
+        self._shared = shared
         self._stream = stream
         self._pending = Pending()
         self._again = again
@@ -114,30 +111,30 @@ class Window:
     def __enter__(self) -> "Window":
         if self.state != "new":
             raise ClosedWindowError("a window is used once: take the next one, or engine.window()")
-        if self._desk.open is not None:
+        if self._shared.open is not None:
             raise NestedWindowError(
-                f"a window of {self._desk.open.owner!r} is still open: windows do not nest, "
+                f"a window of {self._shared.open.owner!r} is still open: windows do not nest, "
                 "because gradients of both would lie in the same place"
             )
-        self._desk.ranks.forget()
-        self._owner.open(self._desk.journal.here())
+        self._shared.ranks.forget()
+        self._owner.open(self._shared.journal.here())
         again, self._again = self._again, None
         if again is not None:
             self._go_on(again)
-        self._desk.ranks.open(self, self._stream)
+        self._shared.ranks.open(self, self._stream)
         if again is not None:
-            self._desk.ranks.go_on(again.ranks)
-        self._desk.open = self
-        self._desk.faulted = False
+            self._shared.ranks.go_on(again.ranks)
+        self._shared.open = self
+        self._shared.faulted = False
         self.state = "open"
         self._block = self._owner.precision.block(self._owner.device)
         self._block.__enter__()
-        self._desk.leftovers.open(self, self._owner)
+        self._shared.leftovers.open(self, self._owner)
         return self
 
     def _go_on(self, again: OpenWindow) -> None:
         again.restore_gradients(self._owner)
-        self._desk.journal.write(ev.Restore, accounts=self._owner.accounts, gradients=True)
+        self._shared.journal.write(ev.Restore, accounts=self._owner.accounts, gradients=True)
 
     def __exit__(
         self,
@@ -145,17 +142,17 @@ class Window:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool | None:
-        self._desk.leftovers.close()
+        self._shared.leftovers.close()
         self._block.__exit__(kind, error, trace)
-        self._desk.journal.here()
+        self._shared.journal.here()
         theirs = False
         leftover = self._leftover() if error is None and self._closure is None else None
         try:
             if error is not None:
-                self._desk.faulted = True
+                self._shared.faulted = True
                 theirs = self._discard(error)
             elif leftover is not None:
-                self._desk.faulted = True
+                self._shared.faulted = True
                 self._discard(leftover)
                 raise leftover
             elif self._closure is not None:
@@ -168,7 +165,7 @@ class Window:
         finally:
             self._end()
         if error is None or theirs:
-            self._desk.closed(self)
+            self._shared.closed(self)
         return theirs
 
     def _settle(self) -> None:
@@ -178,33 +175,33 @@ class Window:
                 "LBFGS evaluates the loss itself: put the backward calls into a function and "
                 "decorate it with @window.closure"
             )
-        self._outcome = settle(self._owner, self._pending, self._desk)
+        self._outcome = settle(self._owner, self._pending, self._shared)
 
     def _settle_by_closure(self, closure: Closure) -> None:
         def evaluate() -> Pending:
             self._pending = Pending()
             with self._owner.precision.block(self._owner.device, cache=False):
-                self._desk.leftovers.open(self, self._owner)
+                self._shared.leftovers.open(self, self._owner)
                 try:
                     closure()
                     self._refuse_leftovers()
                 except BaseException as error:
-                    self._desk.ranks.failed(error)
+                    self._shared.ranks.failed(error)
                     raise
                 finally:
-                    self._desk.leftovers.close()
+                    self._shared.leftovers.close()
             return self._pending
 
         self._evaluating = True
-        self._outcome, self._pending = settle_by_closure(self._owner, self._desk, evaluate)
+        self._outcome, self._pending = settle_by_closure(self._owner, self._shared, evaluate)
 
     def _leftover(self) -> LeftoverError | None:
         """What was done to its gradients behind its back."""
         if self._pending.torn is not None:
             return None
-        wrong = self._desk.leftovers.found()
+        wrong = self._shared.leftovers.found()
         if wrong is None and self._pending.credits:
-            wrong = self._crediting.lost(self._desk.journal.site)
+            wrong = self._crediting.lost(self._shared.journal.site)
         return None if wrong is None else LeftoverError(wrong)
 
     def _discard(self, error: BaseException | None) -> bool:
@@ -212,18 +209,18 @@ class Window:
         try:
             if error is None:
                 return False
-            self._desk.journal.write(ev.Fault, accounts=self._owner.accounts)
-            theirs = self._desk.ranks.failed(error)
+            self._shared.journal.write(ev.Fault, accounts=self._owner.accounts)
+            theirs = self._shared.ranks.failed(error)
             self._outcome = Outcome(False, theirs or f"{type(error).__name__} left the block")
             return theirs is not None
         finally:
-            zero(self._owner, self._desk, waived=True)
+            zero(self._owner, self._shared, waived=True)
 
     def _end(self) -> None:
-        self._desk.ranks.close()
+        self._shared.ranks.close()
         self.state = "closed"
         self._step = self._owner.steps
-        self._desk.open = None
+        self._shared.open = None
         self._closure = None
         self._kept.clear()
 
@@ -233,7 +230,7 @@ class Window:
     def resumable(self) -> bool:
         """Whether another process could go on with it now."""
         alone = self._stream is not None and self._closure is None
-        return alone and self._desk.ranks.may_save(self)
+        return alone and self._shared.ranks.may_save(self)
 
     @property
     def credited(self) -> bool:
@@ -251,7 +248,7 @@ class Window:
             self._opening,
             self._pending,
             kept_gradients(self._owner),
-            self._desk.ranks.window_state(),
+            self._shared.ranks.window_state(),
         )
 
     # Its micro-batches
@@ -272,8 +269,8 @@ class Window:
             self._must_be_open("read")
             if not stream.goes_on():
                 return
-            if self._desk.asked and self.resumable and stream.between:
-                self._desk.boundary()
+            if self._shared.asked and self.resumable and stream.between:
+                self._shared.boundary()
             self._passed = 0
             batch = stream.read()
             if batch is END:
@@ -296,7 +293,7 @@ class Window:
             raise WindowError("closures cannot be used in fp16: use bf16 or fp32")
         if self._closure is not None or self._pending.counted:
             raise WindowError("a window has one closure, and then all backward calls are inside it")
-        self._desk.ranks.by_closure()
+        self._shared.ranks.by_closure()
         self._closure = function
         return function
 
@@ -322,7 +319,7 @@ class Window:
         """
         if self.state != "open":
             self._must_be_open("credited")
-        self._desk.journal.here()
+        self._shared.journal.here()
         if self._closure is not None and not self._evaluating:
             raise WindowError("this window has a closure: its backward calls belong inside it")
         if self._passed:
@@ -330,12 +327,12 @@ class Window:
             return
         if not self.read:
             self._opening += 1
-        pending, ranks, leftovers = self._pending, self._desk.ranks, self._desk.leftovers
+        pending, ranks, leftovers = self._pending, self._shared.ranks, self._shared.leftovers
         if leftovers.unknown or (pending.credits and self._crediting.gone):
             self._refuse_leftovers()
         weight = ranks.weighed(pending, weight, counts=counts)
         factor = pending.weigh(loss, weight, reduction, counts=counts)
-        if not self._desk.told_of_coupling:
+        if not self._shared.told_of_coupling:
             self._look_for_coupling()
         if isinstance(factor, float) and not factor:
             # Not multiplied by 0: where a derivative is inf, as that of sqrt(0), 0 times it is NaN.
@@ -345,10 +342,10 @@ class Window:
         try:
             first = pending.credits == 0
             self._crediting.run(loss, factor, retain_graph=retain_graph, first=first)
-            self._crediting.site = self._desk.journal.site
+            self._crediting.site = self._shared.journal.site
         except BaseException as error:
             pending.torn = f"{type(error).__name__}: {error}"
-            self._desk.journal.write(ev.Fault, accounts=self._owner.accounts, torn=True)
+            self._shared.journal.write(ev.Fault, accounts=self._owner.accounts, torn=True)
             ranks.torn(error)
             raise
         finally:
@@ -366,8 +363,8 @@ class Window:
     def _note(self, weight: Weight | None, reduction: Reduction, synced: bool | None) -> None:
         owner = self._owner
         if owner.precision.scaler:
-            self._desk.journal.write(ev.Scale, scaler=owner.precision.scaler)
-        self._desk.journal.write(
+            self._shared.journal.write(ev.Scale, scaler=owner.precision.scaler)
+        self._shared.journal.write(
             ev.Backward,
             accounts=owner.accounts,
             reduction=reduction,
@@ -381,8 +378,8 @@ class Window:
     def _look_for_coupling(self) -> None:
         parts = self.read if self._stream else self._pending.counted
         if parts > 1:
-            self._desk.told_of_coupling = True
-            warn_of_coupled_layers(self._owner.model, self._desk.journal.site)
+            self._shared.told_of_coupling = True
+            warn_of_coupled_layers(self._owner.model, self._shared.journal.site)
 
     def _must_be_open(self, what: str) -> None:
         if self.state != "open":

@@ -8,16 +8,16 @@ import os
 import torch.distributed as dist
 from gradkeeper.engine.errors import RankError
 from gradkeeper.engine.journal import Journal
-from gradkeeper.engine.ranks.news import News
-from gradkeeper.engine.ranks.roll import Roll
-from gradkeeper.engine.ranks.words import Place
+from gradkeeper.engine.ranks.rendezvous import FailureNotes
+from gradkeeper.engine.ranks.rendezvous import RollCall
+from gradkeeper.engine.ranks.rendezvous import Moment
 
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-roll = Roll(News(), Journal())
-assert len(roll.call(Place.EPOCH)) == 1
+roll = RollCall(FailureNotes(), Journal())
+assert len(roll.call(Moment.EPOCH)) == 1
 dist.destroy_process_group()
 try:
-    roll.call(Place.EPOCH)
+    roll.call(Moment.EPOCH)
 except RankError as error:
     print(error)
 """

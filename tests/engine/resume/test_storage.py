@@ -13,7 +13,7 @@ from torch.optim import Adam
 from torch.utils.data import DataLoader
 
 from gradkeeper.checkpoint import Store
-from gradkeeper.engine import Engine, pending
+from gradkeeper.engine import Engine, loss_weights
 from tests.checkpoint.no_pickle import forbid_pickle
 from tests.engine.problems import classifier, rows, same
 
@@ -69,7 +69,7 @@ def test_weights_that_live_on_a_device_are_kept_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if this were no CPU, where weights are numbers.
-    monkeypatch.setattr(pending, "checked", lambda weight: weight)
+    monkeypatch.setattr(loss_weights, "checked", lambda weight: weight)
 
     with pytest.raises(Stop):
         train(tmp_path, on_device=True, stop=9)

@@ -1,18 +1,19 @@
 """The position in a loader, exactly. It knows no window, no journal and no checkpoint folder.
 
-feed        which of these fits a loader     handing     batches, counted
-sampled     DataLoader, map-style            twin        a loader that draws through us
-order       its indices, found again         samplers    what samplers hold
-worker      what runs in its workers         replay      calls made again
-stated      loaders with state_dict          sources     all that is drawn from
-indexed     lists of batches                 finding     generators, wherever they are
-reading     anything else, by reading        randomness  generators of every kind
-shape       what must be the same            telling     what is seen of reading
-epochs      the number that shuffles         mersenne    how far a generator has come
+feed           where a run is in its loader: what every kind of loader's feed does
+choice         which feed fits a loader
+map_style      DataLoader over a map-style dataset, its indices and its workers
+samplers       what samplers hold, and the number that shuffles
+other_loaders  loaders with state_dict, lists of batches, and anything else by reading
+replay         calls that draw random numbers, made again
+mersenne       how far a generator has come, as a number
+generators     generators wherever they are held, and all that may be drawn from
+signature      what must be the same on resume
 """
 
-from gradkeeper.engine.data.epochs import next_epoch
-from gradkeeper.engine.data.feed import Feed, feed_of
-from gradkeeper.engine.data.shape import difference, length_of
+from gradkeeper.engine.data.choice import feed_of
+from gradkeeper.engine.data.feed import Feed
+from gradkeeper.engine.data.samplers import next_epoch
+from gradkeeper.engine.data.signature import difference, length_of
 
 __all__ = ["Feed", "difference", "feed_of", "length_of", "next_epoch"]

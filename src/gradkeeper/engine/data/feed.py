@@ -1,16 +1,12 @@
-"""Where a run is in its loader, and how it gets there again in another process."""
+"""Where a run is in its loader, and how it gets there again in another process: what every kind of
+loader's feed does, and what they share.
+"""
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from gradkeeper.engine.data.indexed import IndexedFeed, is_indexed
-from gradkeeper.engine.data.reading import ReadFeed
-from gradkeeper.engine.data.sampled import SampledFeed
-from gradkeeper.engine.data.samplers import is_stateful
-from gradkeeper.engine.data.stated import StatedFeed
-from gradkeeper.torch_private import can_be_copied
-
-Unstated = Literal["read", "refuse"]
+import torch
 
 
 class Feed(Protocol):
@@ -24,7 +20,7 @@ class Feed(Protocol):
         """Batches in an epoch, where that is known."""
 
     @property
-    def shape(self) -> dict[str, Any]:
+    def signature(self) -> dict[str, Any]:
         """What must be the same on resume; `difference` compares two."""
 
     def check(self) -> None:
@@ -53,33 +49,68 @@ class Feed(Protocol):
         """
 
 
-def feed_of(loader: Iterable[Any], *, unstated: Unstated = "read") -> Feed:
-    """`unstated`: what to do with a loader that cannot say where it is."""
-    if is_stateful(loader):
-        return StatedFeed(loader)
-    if can_be_copied(loader):
-        return SampledFeed(loader)  # type: ignore[arg-type]
-    if is_indexed(loader):
-        return IndexedFeed(loader)
-    return ReadFeed(loader, refusal=_refusal(loader, unstated))
+# Batches handed out one by one, and counted.
 
 
-def _refusal(loader: Any, unstated: Unstated) -> str:
-    name = type(loader).__qualname__
-    if isinstance(loader, Iterator):
-        return (
-            f"a {name} can be read once only, so a new process cannot find its place in it: pass a "
-            "DataLoader, a list, or an object whose __iter__ starts anew"
-        )
-    if unstated == "refuse":
-        return (
-            f"the place in a {_what(loader)} can be found only by reading up to it: give it "
-            'state_dict() and load_state_dict(), or allow reading with unstated="read"'
-        )
-    return ""
+@dataclass(slots=True)
+class Count:
+    epoch: int = -1
+    batch: int = 0
+    """Batches of this epoch that are behind: handed out, or failed on."""
+    ended: bool = False
+    """The loader was asked once more, and had no more; or no epoch has begun."""
+
+    def state(self) -> dict[str, Any]:
+        return {"epoch": self.epoch, "batch": self.batch, "ended": self.ended}
 
 
-def _what(loader: Any) -> str:
-    dataset = getattr(loader, "dataset", None)
-    name = type(loader).__qualname__
-    return name if dataset is None else f"{name} over {type(dataset).__qualname__}"
+def count_of(state: dict[str, Any]) -> Count:
+    return Count(state["epoch"], state["batch"], state["ended"])
+
+
+class Handing(Iterator[Any]):
+    """No generator: after a batch that failed, a loader goes on with the next one."""
+
+    def __init__(self, count: Count, take: Callable[[], Any]) -> None:
+        self._count = count
+        self._take = take
+
+    def __next__(self) -> Any:
+        if self._count.ended:
+            raise StopIteration
+        try:
+            batch = self._take()
+        except StopIteration:
+            self._count.ended = True
+            raise
+        except Exception:
+            self._count.batch += 1
+            raise
+        self._count.batch += 1
+        return batch
+
+
+# Bytes as tensors, the form in which a checkpoint keeps them apart from its readable part.
+
+
+def kept(value: Any) -> Any:
+    match value:
+        case bytes():
+            return torch.frombuffer(bytearray(value), dtype=torch.uint8)
+        case dict():
+            return {name: kept(one) for name, one in value.items()}
+        case list() | tuple():
+            return type(value)(kept(one) for one in value)
+    return value
+
+
+def given(value: Any) -> Any:
+    """What was kept, as it was."""
+    match value:
+        case torch.Tensor():
+            return value.cpu().numpy().tobytes()
+        case dict():
+            return {name: given(one) for name, one in value.items()}
+        case list() | tuple():
+            return type(value)(given(one) for one in value)
+    return value

@@ -11,10 +11,10 @@ from array import array
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from gradkeeper.engine.data.feed import given, kept
+from gradkeeper.engine.data.generators import Reading, Sources, changed
 from gradkeeper.engine.data.mersenne import Twister, advanced, distance, put_together, twister
-from gradkeeper.engine.data.plain import given, kept
-from gradkeeper.engine.data.sources import Reading, Sources, changed
-from gradkeeper.engine.warning import warn_at
+from gradkeeper.engine.journal import warn_at
 from gradkeeper.source_line import user_site
 
 T = TypeVar("T")

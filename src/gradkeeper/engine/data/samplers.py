@@ -1,6 +1,7 @@
-"""A loader's samplers, and what they themselves hold at the begin of an epoch."""
+"""A loader's samplers: what they hold at the begin of an epoch, and the number that shuffles."""
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -15,6 +16,9 @@ from torch.utils.data import (
 )
 
 from gradkeeper.engine.errors import PositionError
+
+# A loader's samplers, and what they themselves hold at the begin of an epoch.
+
 
 SCALARS = (int, float, bool, str)
 # The process's generators give these a seed or an order at the first index, and nothing after it.
@@ -140,3 +144,28 @@ def _set(sampler: Any, attribute: str, value: Any) -> None:
         getattr(sampler, attribute)[:] = value
     else:
         setattr(sampler, attribute, copy.deepcopy(value))
+
+
+# The number by which a DistributedSampler shuffles. A loop over several epochs counts it up: left
+# alone, each epoch would have the first one's order. Where it starts is the user's choice.
+
+
+def next_epoch(loader: Any) -> None:
+    set_numbers(loader, [number + 1 for number in numbers(loader)])
+
+
+def numbers(loader: Any) -> list[int]:
+    return [sampler.epoch for sampler in _numbered(loader)]
+
+
+def set_numbers(loader: Any, values: list[int]) -> None:
+    for sampler, value in zip(_numbered(loader), values, strict=True):
+        if sampler.epoch != value:
+            sampler.set_epoch(value)
+
+
+def _numbered(loader: Any) -> Iterator[Any]:
+    for sampler in chain(index_sampler(loader)).values():
+        if callable(getattr(sampler, "set_epoch", None)):
+            if type(getattr(sampler, "epoch", None)) is int:
+                yield sampler

@@ -1,24 +1,22 @@
-"""Who else trains this model, and what the ranks must agree on.
+"""Who else trains this model, and what the ranks must agree on. One process: single_process.py.
 
-alone      one process: nothing            together  several: all of it
-words      what a rank says                roll      how the others hear it
-replicas   DDP: who exchanges when         shards    FSDP2: the same
-even       uneven data, read in step       again     a batch handed out again leaves no trace
-exchange   gradients averaged at close     verdict   what follows from a rank's failure
-news       a note for those who wait       setup     which of it applies
-groups     of micro-batches, by batches()  forwards  FSDP2: backwards that others wait for
-peers      those who write a checkpoint together
+setup        which of it applies
+distributed  several ranks: what a window does in all of them at once
+rendezvous   what ranks tell each other, and what follows from it
+ddp          DistributedDataParallel: which backward exchanges gradients
+fsdp         FSDP2: the same
+uneven_data  loaders of different lengths, read in step
 """
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from gradkeeper.engine.ranks.alone import Alone
-from gradkeeper.engine.ranks.even import EvenStream
 from gradkeeper.engine.ranks.setup import Sync, ranks_of
+from gradkeeper.engine.ranks.uneven_data import EvenStream
+from gradkeeper.engine.single_process import SingleProcess
 
 if TYPE_CHECKING:
-    from gradkeeper.engine.ranks.together import Together
+    from gradkeeper.engine.ranks.distributed import Distributed
 
-    Ranks: TypeAlias = Alone | Together
+    Ranks: TypeAlias = SingleProcess | Distributed
 
-__all__ = ["Alone", "EvenStream", "Sync", "ranks_of"]
+__all__ = ["EvenStream", "SingleProcess", "Sync", "ranks_of"]

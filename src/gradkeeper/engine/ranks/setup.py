@@ -9,35 +9,36 @@ from torch import nn
 from gradkeeper.engine.errors import SetupError
 from gradkeeper.engine.journal import Journal
 from gradkeeper.engine.owner import Owner, parameters_of
-from gradkeeper.engine.ranks.alone import Alone
+from gradkeeper.engine.single_process import SingleProcess
 from gradkeeper.torch_private import divides_by
 
 if TYPE_CHECKING:
-    from gradkeeper.engine.ranks.together import Together
+    from gradkeeper.engine.ranks.distributed import Distributed
 
 Sync = Literal["last", "every"]
 
 
-def ranks_of(owners: Iterable[Owner], sync: Sync | None, journal: Journal) -> "Alone | Together":
+def ranks_of(
+    owners: Iterable[Owner], sync: Sync | None, journal: Journal
+) -> "SingleProcess | Distributed":
     if sync not in (None, "last", "every"):
         raise SetupError(f"sync is 'last' or 'every', not {sync!r}")
     if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1):
-        return Alone(journal)
+        return SingleProcess(journal)
     return _together(list(owners), sync, journal)
 
 
-def _together(owners: list[Owner], sync: Sync | None, journal: Journal) -> "Together":
+def _together(owners: list[Owner], sync: Sync | None, journal: Journal) -> "Distributed":
     # Imported here: they bring FSDP with them, which one process need not wait for.
-    from gradkeeper.engine.ranks.news import News
-    from gradkeeper.engine.ranks.roll import Roll
-    from gradkeeper.engine.ranks.together import Together
+    from gradkeeper.engine.ranks.distributed import Distributed
+    from gradkeeper.engine.ranks.rendezvous import FailureNotes, RollCall
 
     models = [owner.model for owner in owners]
     if any(_is_sharded(model) for model in models):
         exchanger = _shards(owners, every=sync != "last")
     else:
         exchanger = _replicas(owners, sync)
-    return Together(Roll(News(), journal), exchanger, models, journal)
+    return Distributed(RollCall(FailureNotes(), journal), exchanger, models, journal)
 
 
 def _is_sharded(model: nn.Module) -> bool:
@@ -47,7 +48,7 @@ def _is_sharded(model: nn.Module) -> bool:
 
 
 def _shards(owners: list[Owner], *, every: bool) -> Any:
-    from gradkeeper.engine.ranks.shards import Shards, roots_of
+    from gradkeeper.engine.ranks.fsdp import FSDPExchange, roots_of
 
     if len(owners) > 1:
         raise SetupError(
@@ -70,13 +71,13 @@ def _shards(owners: list[Owner], *, every: bool) -> Any:
             "set_gradient_divide_factor was called: gradients must be averaged over the ranks, "
             "because the engine weighs them by the items of all ranks itself"
         )
-    return Shards(owner.model, parameters, every=every)
+    return FSDPExchange(owner.model, parameters, every=every)
 
 
 def _replicas(owners: list[Owner], sync: Sync | None) -> Any:
     from torch.nn.parallel import DistributedDataParallel
 
-    from gradkeeper.engine.ranks.replicas import Replicas
+    from gradkeeper.engine.ranks.ddp import DDPExchange
 
     wrappers = [
         module
@@ -100,7 +101,7 @@ def _replicas(owners: list[Owner], sync: Sync | None) -> Any:
             "DistributedDataParallel(static_graph=True) must exchange its very first backward, so "
             'sync="last" is not possible: use sync="every" or leave static_graph out'
         )
-    return Replicas(wrappers, every=static or sync == "every")
+    return DDPExchange(wrappers, every=static or sync == "every")
 
 
 def _check_world(sizes: set[int]) -> None:

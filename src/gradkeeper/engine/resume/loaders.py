@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from gradkeeper.engine.data import Feed, feed_of
-from gradkeeper.engine.data.feed import Unstated
+from gradkeeper.engine.data.choice import Unstated
 from gradkeeper.engine.errors import PositionError
-from gradkeeper.engine.resume.moving import Shares
+from gradkeeper.engine.resume.elastic import Shares
 
 # A program that makes a new loader for each epoch must not keep them all.
 MOST = 8

@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from gradkeeper.checkpoint import UnkeepableError
+from gradkeeper.engine.loss_weights import DeviceTally, Pending, Tally, Weights
 from gradkeeper.engine.owner import Owner, parameters_of
-from gradkeeper.engine.pending import Pending
-from gradkeeper.engine.resume.sharded import placed
-from gradkeeper.engine.weights import DeviceTally, Tally, Weights
+from gradkeeper.engine.resume.shards import placed
 
 State = dict[str, Any]
 TALLY = ("first", "total", "last")

@@ -1,0 +1,120 @@
+"""What must be the same when a run goes on: as plain values, as a short hash, and the difference in
+words.
+"""
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+# What must be the same when a run goes on: as plain values, and the difference in words.
+
+
+Signature = dict[str, Any]
+PER_RANK = ("length", "num_replicas", "rank")
+
+
+def length_of(loader: Iterable[Any]) -> int | None:
+    """Batches in an epoch, where the loader says so."""
+    try:
+        return len(loader)  # type: ignore[arg-type]
+    except (TypeError, NotImplementedError):
+        return None
+
+
+def signature_of(loader: Iterable[Any]) -> Signature:
+    if isinstance(loader, DataLoader):
+        return signature_of_loader(loader)
+    return {"loader": _name(loader), "length": length_of(loader)}
+
+
+def signature_of_loader(loader: DataLoader[Any]) -> Signature:
+    index = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
+    inner = getattr(index, "sampler", index)
+    signature = {
+        "loader": _name(loader),
+        "length": length_of(loader),
+        "batch_size": loader.batch_size or getattr(index, "batch_size", None),
+        "drop_last": bool(loader.drop_last or getattr(index, "drop_last", False)),
+        "dataset": _name(loader.dataset),
+        "dataset_length": length_of(loader.dataset),  # type: ignore[arg-type]
+        "sampler": _name(inner),
+        "num_workers": loader.num_workers,
+    }
+    if loader.num_workers:
+        signature["prefetch_factor"] = loader.prefetch_factor
+        signature["persistent_workers"] = loader.persistent_workers
+    for name in ("num_replicas", "rank"):
+        if hasattr(inner, name):
+            signature[name] = getattr(inner, name)
+    return signature
+
+
+def of_any_rank(signature: Signature) -> Signature:
+    """Without what depends on how many ranks share the data."""
+    return {name: one for name, one in signature.items() if name not in PER_RANK}
+
+
+def difference(saved: Signature, now: Signature) -> str:
+    """Empty where there is none."""
+    names = [*saved, *(name for name in now if name not in saved)]
+    return "; ".join(
+        f"{name} was {_shown(saved, name)}, is {_shown(now, name)}"
+        for name in names
+        if saved.get(name, _ABSENT) != now.get(name, _ABSENT)
+    )
+
+
+_ABSENT = object()
+
+
+def _shown(signature: Signature, name: str) -> str:
+    return repr(signature[name]) if name in signature else "not there"
+
+
+def _name(thing: Any) -> str:
+    return type(thing).__qualname__
+
+
+# A short hash of plain values: the same in every process, other for other values.
+
+
+BYTES = 8
+
+
+class Digest:
+    """Of values that come one by one, each of them spelled."""
+
+    def __init__(self) -> None:
+        self._hash = blake2b(digest_size=BYTES)
+
+    def add(self, text: str) -> None:
+        self._hash.update(text.encode("utf-8", "surrogatepass"))
+        self._hash.update(b";")
+
+    def __str__(self) -> str:
+        return self._hash.hexdigest()
+
+
+def digest_of(value: Any) -> str:
+    digest = Digest()
+    digest.add(spelled(value))
+    return str(digest)
+
+
+def spelled(value: Any) -> str:
+    """No address of an object is in it: of what is not plain, only the type."""
+    match value:
+        case int() | float() | str() | bytes() | None:
+            return repr(value)
+        case list() | tuple():
+            if set(map(type, value)) == {int}:
+                return repr(list(value))  # a batch's indices, ten times as fast
+            return f"[{','.join(map(spelled, value))}]"
+        case dict():
+            pairs = (f"{spelled(key)}:{spelled(one)}" for key, one in value.items())
+            return f"{{{','.join(pairs)}}}"
+        case _ if hasattr(value, "tolist"):
+            return repr(value.tolist())
+    return type(value).__qualname__

@@ -1,0 +1,204 @@
+"""FSDP2: which backward is reduced into the shards, and backwards that others wait for."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.distributed.fsdp import FSDPModule
+from torch.utils._pytree import tree_leaves
+
+from gradkeeper.engine.backward import only_zeros_reach
+from gradkeeper.engine.errors import WindowError
+from gradkeeper.torch_private import clear_pending, reduce_pending, unsharded_parameters
+
+# Forwards of a sharded model whose backward is still to come.
+#
+# A rank that fails between the two, or leaves the loss out, runs that backward with zeros: the
+# others are in theirs, where each waits for all. Kept are the edges of the graph, not the outputs,
+# which may be large.
+
+
+class End(NamedTuple):
+    """Where a backward enters the graph."""
+
+    edge: GradientEdge
+    shape: torch.Size
+    dtype: torch.dtype
+    device: torch.device
+
+
+class Forwards:
+    def __init__(self) -> None:
+        self._ends: list[End] = []
+        self._inside = False
+        """One has begun, and not come to its end: it may have failed."""
+
+    def begin(self) -> None:
+        self._inside = True
+
+    def end(self, outputs: Any) -> None:
+        self._inside = False
+        for one in tree_leaves(outputs):
+            if isinstance(one, Tensor) and one.requires_grad:
+                self._ends.append(End(get_gradient_edge(one), one.shape, one.dtype, one.device))
+
+    def forget(self) -> None:
+        self._ends = []
+        self._inside = False
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._ends) and not self._inside
+
+    def run_backward(self, leaves: list[Tensor]) -> bool:
+        """Of nothing; False where that cannot be done."""
+        if not self.waiting:
+            return False
+        ends, self._ends = self._ends, []
+        zeros = [torch.zeros(end.shape, dtype=end.dtype, device=end.device) for end in ends]
+        try:
+            with only_zeros_reach(leaves):
+                torch.autograd.backward([end.edge for end in ends], zeros)
+        except Exception:  # an older torch takes no edges; or the graph is gone, or the others are
+            return False
+        return True
+
+
+# FSDP2: which backward is reduced into the shards. Forward and backward are collective there, so
+# ranks read in step, and meet once more before each forward: a rank that failed is not waited for.
+
+
+class FSDPExchange:
+    lockstep = True
+    owes = False
+
+    def __init__(self, model: nn.Module, parameters: list[Tensor], *, every: bool) -> None:
+        self._model = model
+        self._roots = roots_of(model)
+        self._every = every
+        # Under "last" they wait in unsharded parameters, as large as the whole model.
+        self.keeps_pending = every
+        self.copies = copies_of(parameters)
+        self.meet: Callable[[], None] = lambda: None
+        """Called before each forward."""
+        self.unsynced = False
+        self.exchanged = False
+        self.stuck = False
+        self._sync = True
+        self._forwards = Forwards()
+        self._hooks: list[Any] = []
+
+    def settle(self) -> None:
+        """Ranks meet before each forward instead."""
+
+    def open(self, planned: int | None, *, by_loader: bool) -> None:
+        self.unsynced = self.exchanged = self.stuck = False
+        self._set(self._every)
+        # In front of FSDP's own hook, which gathers the parameters.
+        before = self._model.register_forward_pre_hook(self._before_forward, prepend=True)
+        after = self._model.register_forward_hook(self._after_forward)
+        self._hooks = [before, after]
+
+    def hand(self, *, last: bool) -> None:
+        if not self._every:
+            self._set(last)
+
+    def close(self) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+        self._forwards.forget()
+        self._set(True)
+
+    def _set(self, sync: bool) -> None:
+        if sync is self._sync:
+            return
+        self._sync = sync
+        for root in self._roots:
+            root.set_requires_gradient_sync(sync)
+            root.set_is_last_backward(sync)
+
+    def _before_forward(self, *_: object) -> None:
+        self.meet()
+        self._forwards.begin()
+        self.exchanged = True
+        self.stuck = True  # until its backward is done: the others are in theirs
+
+    def _after_forward(self, module: nn.Module, inputs: object, outputs: object) -> None:
+        self._forwards.end(outputs)
+
+    def torn(self) -> None:
+        self.stuck = True
+        self._forwards.forget()
+
+    def catch_up(self) -> bool:
+        """Takes part in the backward that the others are in; False if this rank cannot."""
+        self.stuck = not self._forwards.run_backward(self.leaves())
+        self.unsynced = not self._sync
+        return not self.stuck
+
+    def at_close(self) -> None:
+        raise WindowError("closures cannot be used with FSDP2: use DDP")
+
+    @property
+    def late(self) -> bool:
+        """The micro-batch is over, and its forward had no backward."""
+        return self._forwards.waiting
+
+    @property
+    def exchanging(self) -> bool:
+        return True
+
+    def credited(self) -> bool:
+        self.stuck = False
+        self._forwards.forget()
+        self.unsynced = not self._sync
+        return self._sync
+
+    def leaves(self) -> list[Tensor]:
+        return unsharded_parameters(self._roots)
+
+    def take_due_turn(self) -> None:
+        self.catch_up()
+
+    def finish(self) -> None:
+        """Ranks meet before each forward instead."""
+
+    def exchange(self, parameters: list[Tensor]) -> None:
+        self._set(True)
+        reduce_pending(self._roots)
+        self.unsynced = False
+
+    def state(self) -> list[bool]:
+        return []
+
+    def restore(self, state: list[bool]) -> None:
+        return
+
+    def forget(self) -> None:
+        clear_pending(self._roots)
+
+
+def roots_of(model: nn.Module) -> list[FSDPModule]:
+    """Sharded modules that lie in no other sharded module."""
+    found: list[FSDPModule] = []
+    waiting = [model]
+    while waiting:
+        module = waiting.pop()
+        if isinstance(module, FSDPModule):
+            found.append(module)
+        else:
+            waiting.extend(module.children())
+    return found
+
+
+def copies_of(parameters: list[Tensor]) -> int:
+    """How many ranks hold the same shard: more than one where groups of ranks shard (HSDP)."""
+    first: Any = parameters[0]
+    copies = 1
+    for dimension, placement in enumerate(first.placements):
+        if placement.is_replicate():
+            copies *= first.device_mesh.size(dimension)
+    return copies

@@ -1,0 +1,145 @@
+"""A checkpoint that another number of ranks wrote; and which part of one a rank reads."""
+
+from collections.abc import Callable
+from typing import Any
+
+from gradkeeper.engine.data import Feed
+from gradkeeper.engine.data.signature import of_any_rank
+from gradkeeper.engine.errors import ResumeError
+from gradkeeper.engine.resume.shards import in_shards, joined
+from gradkeeper.engine.resume.stateful import KeptState, refuse_difference
+
+# A checkpoint that another number of ranks wrote.
+#
+# Between windows the weights are all that ranks have in common with those before them, and the
+# items that all of them together have read: the rest of an epoch is shared out anew. In mid-window,
+# parts of one step lie with ranks that are no more.
+
+
+State = dict[str, Any]
+OTHER = "this loop is not that of the checkpoint"
+
+
+def on_other_ranks(parts: list[State], rank: int, size: int) -> State:
+    """What the rank of that number, of `size`, goes on from."""
+    _refuse_open_windows(parts, size)
+    first = parts[0]
+    state = {**first, **parts[rank if rank < len(parts) else 0]}
+    state["engine"], state["shape"] = first["engine"], first["shape"]
+    shards = all("owners" in one for one in parts)
+    state["owners"] = joined([one["owners"] for one in parts]) if shards else first["owners"]
+    state["tracked"] = _tracked(parts, state)
+    state["window"] = None
+    state["moved"] = {"ranks": len(parts), "batches": _batches(parts)}
+    if rank >= len(parts):
+        state["rng"] = None  # its own: that of another rank would draw what that one draws
+        state.pop("buffers", None)
+    return state
+
+
+def _refuse_open_windows(parts: list[State], size: int) -> None:
+    open_ones = [one["window"] for one in parts if one["window"] is not None]
+    if any(window["read"] or window["counted"] for window in open_ones):
+        before = f"{len(parts)} rank" if len(parts) == 1 else f"{len(parts)} ranks"
+        raise ResumeError(
+            f"the checkpoint was saved in mid-window by {before}, with gradients of their own, and "
+            f"the number of ranks here is {size}: go on with {before}, and change their number at "
+            "a checkpoint that was saved between windows (save_every saves there)"
+        )
+
+
+def _tracked(parts: list[State], own: State) -> State:
+    whole: State = {}
+    for name, value in own["tracked"].items():
+        others = [one["tracked"][name] for one in parts if name in one["tracked"]]
+        whole[name] = joined([value, *others]) if _alike(value, others) else value
+    return whole
+
+
+def _alike(value: Any, others: list[Any]) -> bool:
+    """Whether shards may be in there: then all ranks have the same names."""
+    if not isinstance(value, dict):
+        return False
+    return all(isinstance(one, dict) and one.keys() == value.keys() for one in others)
+
+
+def _batches(parts: list[State]) -> int:
+    """Micro-batches of the epoch that all ranks together have read."""
+    loops = [one["place"]["loop"] for one in parts]
+    return sum(loop["batch"] for loop in loops if loop is not None)
+
+
+class Shares:
+    """How places in loaders are shared out anew; where the ranks are as many as before, not."""
+
+    def __init__(self, state: State, size: int) -> None:
+        moved = state.get("moved")
+        self._ranks: int = size if moved is None else moved["ranks"]
+        self._batches: int = 0 if moved is None else moved["batches"]
+        self._size = size
+
+    @property
+    def same(self) -> bool:
+        return self._ranks == self._size
+
+    def of(self, feed: Feed, state: State) -> State:
+        if self.same:
+            return state
+        return feed.shared_out(state, state["batch"] * self._ranks // self._size)
+
+    def of_loop(self, feed: Feed, saved: State, state: State) -> tuple[State, State]:
+        """The loop's place and its loader's."""
+        if self.same:
+            return saved, state
+        batch = self._batches // self._size
+        return saved | {"batch": batch}, feed.shared_out(state, batch)
+
+    def check(self, saved: State, here: State) -> None:
+        """ResumeError where the loop is another, or cannot be shared out."""
+        if self.same:
+            refuse_difference(OTHER, saved["shape"], here)
+            return
+        refuse_difference(OTHER, _of_any_rank(saved["shape"]), _of_any_rank(here))
+        before, now = saved["shape"]["size"], here["size"]
+        if before * self._ranks != now * self._size:
+            raise ResumeError(
+                f"a window was {before} micro-batches on each of {self._ranks} ranks, and is {now} "
+                f"on each of {self._size}: all together, ranks must read as many as before"
+            )
+        if self._batches % self._size and not saved["ended"]:
+            raise ResumeError(
+                f"the ranks have read {self._batches} micro-batches of this epoch, which cannot be "
+                f"shared out among {self._size}: go on with {self._ranks} to the epoch's end"
+            )
+
+
+def _of_any_rank(shape: State) -> State:
+    return {"loop": shape["loop"], "loader": of_any_rank(shape["loader"])}
+
+
+# What each rank saves of a run, and what it reads again: its own part, and what all share.
+
+
+SHARED = ("engine", "shape", "owners")
+
+
+class Parts:
+    def __init__(self, run: KeptState, *, rank: int, size: int, copies: bool) -> None:
+        """`copies`: all ranks hold the same weights, so the first one saves them for all."""
+        self._run = run
+        self._rank = rank
+        self._size = size
+        self._copies = copies
+
+    def own(self, state: State) -> State:
+        if not self._copies or self._rank == 0:
+            saved: State = in_shards(state)
+            return saved
+        own = {key: value for key, value in state.items() if key not in SHARED}
+        return own | {"buffers": self._run.buffers()}
+
+    def assemble(self, read: Callable[[int], State], parts: int) -> State:
+        if parts != self._size:
+            return on_other_ranks([read(part) for part in range(parts)], self._rank, self._size)
+        own = read(self._rank)
+        return own if "owners" in own else read(0) | own

@@ -1,0 +1,473 @@
+"""What is kept of a run beside its place: models, optimizers, schedulers, precision, and what the
+user tracks; read, put back, and compared.
+"""
+
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parameter import is_lazy
+from torch.optim import Optimizer
+
+from gradkeeper.checkpoint import UnkeepableError
+from gradkeeper.engine.errors import ResumeError, SetupError
+from gradkeeper.engine.owner import Owner, parameters_of
+from gradkeeper.engine.resume.shards import placed, unsharded
+from gradkeeper.tree import NOTHING, cloned, differences
+
+# A module's state: what its state_dict holds, and what it leaves out though results depend on it.
+#
+# Left out are buffers that are not persistent, which parameters are frozen, and which layers are in
+# eval mode: a run that unfreezes its trunk at step 100 goes on from step 150 with a thawed one.
+
+
+State = dict[str, Any]
+
+
+def bare(module: nn.Module) -> nn.Module:
+    """Without DDP's wrapper, which has no state: so the same run may go on without it."""
+    return module.module if isinstance(module, DistributedDataParallel) else module
+
+
+def module_state(module: nn.Module) -> State:
+    module = bare(module)
+    state = module.state_dict()
+    return {
+        "state": state,
+        "beside": {name: one.detach() for name, one in _tensors(module) if name not in state},
+        "frozen": [name for name, p in module.named_parameters() if not p.requires_grad],
+        "evaluating": [name for name, part in module.named_modules() if not part.training],
+    }
+
+
+def restore_module(module: nn.Module, state: State) -> None:
+    whole, module = module, bare(module)
+    module.load_state_dict(_with_shards(state["state"], module.state_dict()))
+    with torch.no_grad():
+        for name, saved in state["beside"].items():
+            _restore_beside(module, name, saved)
+    frozen, evaluating = set(state["frozen"]), set(state["evaluating"])
+    for name, parameter in module.named_parameters():
+        parameter.requires_grad_(name not in frozen)
+    for name, part in module.named_modules():
+        part.training = name not in evaluating
+    whole.training = module.training
+
+
+def buffers_of(module: nn.Module) -> State:
+    """Replicas have the same weights, but normalise by what each of them has seen."""
+    return {name: one.detach() for name, one in bare(module).named_buffers()}
+
+
+def restore_buffers(module: nn.Module, buffers: State) -> None:
+    with torch.no_grad():
+        for name, saved in buffers.items():
+            _restore_beside(bare(module), name, saved)
+
+
+def module_signature(module: nn.Module) -> State:
+    """What must be equal on resume."""
+    module = bare(module)
+    state = module.state_dict()
+    persistent = {name: one for name, one in module.named_buffers() if name in state}
+    return {
+        "parameters": {name: described(one) for name, one in module.named_parameters()},
+        "buffers": {name: described(one) for name, one in persistent.items()},
+    }
+
+
+def described(tensor: Tensor) -> str:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    if is_lazy(tensor):
+        return f"{dtype}, not initialised: run a batch through lazy layers first"
+    return f"{dtype}{list(tensor.shape)}"
+
+
+def _with_shards(saved: State, live: State) -> State:
+    """Shards where the module has shards."""
+    made = saved.copy()  # with the modules' versions, which load_state_dict reads
+    for name, like in live.items():
+        if name in saved and isinstance(like, Tensor):
+            made[name] = placed(saved[name], like)
+    return made
+
+
+def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    yield from module.named_parameters()
+    yield from module.named_buffers()
+
+
+def _restore_beside(module: nn.Module, name: str, saved: Tensor) -> None:
+    """In place where it fits. Caches that grow with the longest input do not: they are replaced."""
+    *path, leaf = name.split(".")
+    home = module.get_submodule(".".join(path))
+    there = getattr(home, leaf, None)
+    if isinstance(there, Tensor) and described(there) == described(saved):
+        there.copy_(saved)
+        return
+    device = there.device if isinstance(there, Tensor) else _device(module)
+    home.register_buffer(leaf, saved.clone().to(device), persistent=False)
+
+
+def _device(module: nn.Module) -> torch.device:
+    return next((one.device for _, one in _tensors(module)), torch.device("cpu"))
+
+
+# An optimizer's state, back as exactly as it was.
+#
+# Optimizer.load_state_dict casts what it loads to the parameters' dtype and device: moments kept in
+# float32 beside bfloat16 weights would be rounded, counters become floats. So what it loaded is
+# replaced by what was saved, unless the optimizer loads in a way of its own.
+
+
+def optimizer_state(optimizer: Optimizer) -> State:
+    return {"state": optimizer.state_dict(), "elsewhere": _elsewhere(optimizer)}
+
+
+def restore_optimizer(optimizer: Optimizer, state: State) -> None:
+    saved = _with_sharded_moments(state["state"], _parameters(optimizer))
+    held = [_tensors_of(group) for group in optimizer.param_groups]
+    optimizer.load_state_dict(cloned(saved))
+    if type(optimizer).load_state_dict is Optimizer.load_state_dict:
+        for number, parameter in enumerate(_parameters(optimizer)):
+            if number in saved["state"]:
+                places = state["elsewhere"].get(number, {})
+                optimizer.state[parameter] = _exact(
+                    saved["state"][number], optimizer.state[parameter], places
+                )
+    for group, tensors in zip(optimizer.param_groups, held, strict=True):
+        _put_back(group, tensors)
+
+
+def optimizer_signature(optimizer: Optimizer, names: Mapping[int, str]) -> State:
+    """What must be equal on resume; `names` are the parameters', by their id."""
+    kind = type(optimizer)
+    return {
+        "class": f"{kind.__module__}.{kind.__qualname__}",
+        "groups": [
+            {
+                "parameters": [names.get(id(one), "?") for one in group["params"]],
+                "hyperparameters": sorted(str(key) for key in group if key != "params"),
+            }
+            for group in optimizer.param_groups
+        ],
+    }
+
+
+def _exact(saved: Any, loaded: Any, places: Mapping[Any, str]) -> Any:
+    match saved:
+        case Tensor():
+            device = loaded.device if isinstance(loaded, Tensor) else saved.device
+            return saved.detach().clone().to(device)
+        case dict() if isinstance(loaded, dict):
+            made = {key: _exact(one, loaded.get(key), {}) for key, one in saved.items()}
+            return made | {key: made[key].to(place) for key, place in places.items()}
+        case list() if isinstance(loaded, list):
+            return [_exact(one, other, {}) for one, other in zip(saved, loaded, strict=True)]
+    return loaded
+
+
+def _elsewhere(optimizer: Optimizer) -> dict[int, dict[str, str]]:
+    """State that is not on its parameter's device: Adam counts its steps on the host."""
+    found = {}
+    for number, parameter in enumerate(_parameters(optimizer)):
+        state = optimizer.state.get(parameter, {})
+        away = {
+            key: str(value.device)
+            for key, value in state.items()
+            if isinstance(value, Tensor) and value.device != parameter.device
+        }
+        if away:
+            found[number] = away
+    return found
+
+
+def _with_sharded_moments(saved: State, parameters: list[Tensor]) -> State:
+    """Moments of sharded parameters are sharded as these are."""
+    per_parameter = {
+        number: {key: placed(value, parameters[number]) for key, value in one.items()}
+        if isinstance(one, dict) and isinstance(number, int) and number < len(parameters)
+        else one
+        for number, one in saved["state"].items()
+    }
+    return saved | {"state": per_parameter}
+
+
+def _tensors_of(group: Mapping[str, Any]) -> dict[str, Tensor]:
+    return {key: value for key, value in group.items() if isinstance(value, Tensor)}
+
+
+def _put_back(group: dict[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Rates that are tensors stay the same tensors: compiled steps and schedulers hold them."""
+    with torch.no_grad():
+        for key, tensor in tensors.items():
+            loaded = group.get(key)
+            if isinstance(loaded, Tensor) and loaded.dtype == tensor.dtype:
+                group[key] = tensor.copy_(loaded)
+
+
+def _parameters(optimizer: Optimizer) -> list[Tensor]:
+    return [one for group in optimizer.param_groups for one in group["params"]]
+
+
+# One owner's state: its model, optimizer, scheduler and scaler, and how often it has stepped.
+
+
+def owner_state(owner: Owner) -> State:
+    return {
+        "model": module_state(owner.model),
+        "optimizer": optimizer_state(owner.optimizer),
+        "scheduler": _scheduler_state(owner),
+        "precision": owner.precision.state(),
+        "steps": owner.steps,
+    }
+
+
+def restore_owner(owner: Owner, state: State) -> None:
+    try:
+        restore_module(owner.model, state["model"])
+        restore_optimizer(owner.optimizer, state["optimizer"])
+    except (RuntimeError, ValueError, KeyError, AttributeError) as error:
+        raise ResumeError(f"the state of {owner.name!r} cannot be loaded: {error}") from error
+    # After the optimizer, whose groups hold what the scheduler wrote there.
+    if owner.schedule.scheduler is not None:
+        owner.schedule.scheduler.load_state_dict(cloned(state["scheduler"]))
+    owner.precision.restore(state["precision"])
+    owner.steps = state["steps"]
+
+
+def owner_signature(owner: Owner) -> State:
+    """What must be equal on resume."""
+    names = {id(one): name for name, one in bare(owner.model).named_parameters()}
+    scheduler = owner.schedule.scheduler
+    return {
+        "model": module_signature(owner.model),
+        "optimizer": optimizer_signature(owner.optimizer, names),
+        "scheduler": "none" if scheduler is None else type(scheduler).__qualname__,
+        "precision": owner.precision.name,
+    }
+
+
+def _scheduler_state(owner: Owner) -> Any:
+    scheduler = owner.schedule.scheduler
+    if scheduler is None:
+        return None
+    if not hasattr(scheduler, "state_dict") or not hasattr(scheduler, "load_state_dict"):
+        raise UnkeepableError(
+            f"the scheduler of {owner.name!r}, a {type(scheduler).__name__}, has no state_dict() "
+            "and load_state_dict(): it cannot be kept"
+        )
+    return scheduler.state_dict()
+
+
+# What the user names to be kept too: anything with a state to ask for and to give back.
+
+
+class Tracked(Protocol):
+    def state(self) -> Any: ...
+
+    def restore(self, state: Any) -> None: ...
+
+
+class ByStateDict:
+    def __init__(self, thing: Any) -> None:
+        self._thing = thing
+
+    def state(self) -> Any:
+        return self._thing.state_dict()
+
+    def restore(self, state: Any) -> None:
+        self._thing.load_state_dict(cloned(state))
+
+
+class TrackedModule:
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
+
+    def state(self) -> Any:
+        return module_state(self._module)
+
+    def restore(self, state: Any) -> None:
+        restore_module(self._module, state)
+
+
+class TrackedOptimizer:
+    def __init__(self, optimizer: Optimizer) -> None:
+        self._optimizer = optimizer
+
+    def state(self) -> Any:
+        return optimizer_state(self._optimizer)
+
+    def restore(self, state: Any) -> None:
+        restore_optimizer(self._optimizer, state)
+
+
+class TorchGenerator:
+    def __init__(self, generator: torch.Generator) -> None:
+        self._generator = generator
+
+    def state(self) -> Any:
+        return self._generator.get_state()
+
+    def restore(self, state: Any) -> None:
+        self._generator.set_state(state)
+
+
+class PythonGenerator:
+    def __init__(self, generator: random.Random) -> None:
+        self._generator = generator
+
+    def state(self) -> Any:
+        return self._generator.getstate()
+
+    def restore(self, state: Any) -> None:
+        self._generator.setstate(state)
+
+
+class NumpyGenerator:
+    def __init__(self, generator: Any) -> None:
+        self._bits = generator.bit_generator
+
+    def state(self) -> Any:
+        return self._bits.state
+
+    def restore(self, state: Any) -> None:
+        self._bits.state = state
+
+
+class Container:
+    """A list or a dict, filled again in place: a history of losses, the best score so far."""
+
+    def __init__(self, container: Any) -> None:
+        self._container = container
+
+    def state(self) -> Any:
+        return self._container.copy()
+
+    def restore(self, state: Any) -> None:
+        self._container.clear()
+        update = getattr(self._container, "update", None) or self._container.extend
+        update(cloned(state))
+
+
+def tracked(name: str, thing: Any) -> Tracked:
+    match thing:
+        case nn.Module():
+            return TrackedModule(thing)
+        case Optimizer():
+            return TrackedOptimizer(thing)
+        case torch.Generator():
+            return TorchGenerator(thing)
+        case random.Random():
+            return PythonGenerator(thing)
+    if hasattr(thing, "state_dict") and hasattr(thing, "load_state_dict"):
+        return ByStateDict(thing)
+    if hasattr(thing, "bit_generator"):
+        return NumpyGenerator(thing)
+    if type(thing) in (list, dict):
+        return Container(thing)
+    raise SetupError(
+        f"{name!r} cannot be tracked: {type(thing).__name__} has no state_dict() and "
+        "load_state_dict(). Lists, dicts and random generators can be tracked as they are"
+    )
+
+
+# How a checkpoint differs from the run that would go on from it, in words.
+
+
+MOST = 12
+
+
+def refuse_difference(what: str, saved: Any, here: Any) -> None:
+    """Raises if the two descriptions differ, and says where."""
+    lines = [
+        f"{path}: {_word(one)} in the checkpoint, {_word(other)} here"
+        for path, one, other in differences(saved, here)
+    ]
+    if not lines:
+        return
+    shown = "".join(f"\n  {line}" for line in lines[:MOST])
+    more = f"\n  and {len(lines) - MOST} more" if len(lines) > MOST else ""
+    raise ResumeError(f"{what}:{shown}{more}")
+
+
+def _word(value: Any) -> str:
+    if value is NOTHING:
+        return "nothing"
+    if isinstance(value, list) and not all(isinstance(one, str | int) for one in value):
+        return f"{len(value)} of them"
+    if isinstance(value, list | tuple):
+        text = ", ".join(str(one) for one in value)
+    else:
+        text = str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+# All that is kept of a run beside its place: its owners, and what the user tracks.
+
+
+FORMAT = 1
+
+
+class KeptState:
+    def __init__(self, owners: Mapping[str, Owner]) -> None:
+        self.owners = owners
+        self._tracked: dict[str, Tracked] = {}
+        self._unclaimed: State = {}
+        """Loaded under names that nobody has tracked yet."""
+
+    @property
+    def steps(self) -> int:
+        """Of the owner that has taken the most."""
+        return max(owner.steps for owner in self.owners.values())
+
+    def track(self, name: str, thing: Any) -> None:
+        if name in self._tracked:
+            raise SetupError(f"{name!r} is tracked already: each name stands for one object")
+        self._tracked[name] = tracked(name, thing)
+        if name in self._unclaimed:
+            self._restore_tracked(name, self._unclaimed.pop(name))
+
+    def state(self) -> State:
+        return {
+            "engine": FORMAT,
+            "shape": self._signature(),
+            "owners": {name: owner_state(owner) for name, owner in self.owners.items()},
+            "tracked": self._unclaimed | {name: one.state() for name, one in self._tracked.items()},
+        }
+
+    def check(self, state: Any) -> None:
+        """ResumeError, with the difference, if it is another run's."""
+        if not isinstance(state, dict) or state.get("engine") != FORMAT:
+            raise ResumeError("this state was not made by this version of the engine")
+        refuse_difference("the checkpoint is of another run", state["shape"], self._signature())
+        unknown = self._tracked.keys() - state["tracked"].keys()
+        if unknown:
+            names = ", ".join(sorted(unknown))
+            raise ResumeError(f"the checkpoint holds nothing of what is tracked here: {names}")
+
+    def restore(self, state: State) -> None:
+        for name, owner in self.owners.items():
+            restore_owner(owner, state["owners"][name])
+        for name, buffers in state.get("buffers", {}).items():
+            restore_buffers(self.owners[name].model, buffers)
+        for name in self._tracked:
+            self._restore_tracked(name, state["tracked"][name])
+        self._unclaimed = {
+            name: one for name, one in state["tracked"].items() if name not in self._tracked
+        }
+
+    def buffers(self) -> State:
+        """Those of this rank, where the weights are saved by another."""
+        return {name: buffers_of(owner.model) for name, owner in self.owners.items()}
+
+    def _restore_tracked(self, name: str, state: Any) -> None:
+        first = next(iter(self.owners.values()))
+        parameter = next(iter(parameters_of(first.optimizer)), None)
+        self._tracked[name].restore(unsharded(state, getattr(parameter, "device_mesh", None)))
+
+    def _signature(self) -> State:
+        return {name: owner_signature(owner) for name, owner in self.owners.items()}
