@@ -9,7 +9,7 @@ recorder          one thread's watcher: wires the parts, and tells of what conce
 arrivals          where the user's code is: its line, its loop's round, the calls it is inside of
 sites             whose line is running
 loops             whether a loop went round: with a loader, or by its bytecode
-accounts          the accounts that events speak of: opened, described, split, cleared
+accounts          the accounts that events speak of: opened, split, cleared; one thread for each
 gradients         cohorts of parameters that move together, and what was last seen of each gradient
 backwards         what a backward credits
 loss_graph        what the graph of a loss tells: how it was made, what it reaches
@@ -26,7 +26,6 @@ names             names that the user would recognise, of variables and of param
 measures          losses and norms, for those who ask
 gradient_sync     whether a backward exchanged gradients between ranks
 ranks             several ranks: brought together at the end, and compared
-thread_ownership  which thread a parameter belongs to
 """
 
 from gradkeeper.watcher.session import Watch, ignore

@@ -14,7 +14,7 @@ import torch
 
 from gradkeeper.model import events as ev
 from gradkeeper.watcher import loss_graph as losses
-from gradkeeper.watcher.accounts import Accounts
+from gradkeeper.watcher.accounts import Accounts, ThreadOwnership
 from gradkeeper.watcher.arrivals import Arrivals
 from gradkeeper.watcher.backwards import Backwards
 from gradkeeper.watcher.effects import Unchanged
@@ -29,7 +29,6 @@ from gradkeeper.watcher.pattern import EventLog
 from gradkeeper.watcher.saved_state import SavedState
 from gradkeeper.watcher.sites import Sites
 from gradkeeper.watcher.steps import Steps
-from gradkeeper.watcher.thread_ownership import ThreadOwnership
 from gradkeeper.watcher.zeros import Zeros
 
 MOST_NORMS = 8

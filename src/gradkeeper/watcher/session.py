@@ -11,6 +11,7 @@ import torch
 
 from gradkeeper.model import Auditor, Finding, Findings, Severity, Tape
 from gradkeeper.rules import ALL
+from gradkeeper.watcher.accounts import ThreadOwnership
 from gradkeeper.watcher.patches import Undoing
 from gradkeeper.watcher.pattern import EventLog
 from gradkeeper.watcher.ranks import RepeatedTurns
@@ -19,7 +20,6 @@ from gradkeeper.watcher.sites import Sites
 from gradkeeper.watcher.taps import tap
 from gradkeeper.watcher.taps.call import Calls, FindingError
 from gradkeeper.watcher.taps.reads import Reads
-from gradkeeper.watcher.thread_ownership import ThreadOwnership
 
 OnFinding = Literal["warn", "raise", "record"]
 CHOICES: tuple[OnFinding, ...] = ("warn", "raise", "record")
