@@ -6,15 +6,6 @@ import pytest
 
 from tests.engine.ranks.pool import Pool
 
-POOLS = {"one_rank", "two_ranks", "three_ranks", "four_ranks"}
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In one worker of xdist: in two, each would start all of these processes."""
-    for item in items:
-        if isinstance(item, pytest.Function) and POOLS & set(item.fixturenames):
-            item.add_marker(pytest.mark.xdist_group("ranks"))
-
 
 @pytest.fixture(scope="session")
 def one_rank() -> Iterator[Pool]:
