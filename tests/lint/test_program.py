@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gradkeeper.cli import main
-from gradkeeper.lint.check import check_files
+from gradkeeper.lint.check import check_files, check_program
 from gradkeeper.lint.files import Sources, find
 from gradkeeper.lint.program import Program, programs, sketch
 from gradkeeper.model.finding import Severity
@@ -182,6 +182,30 @@ class Zeroing:
 
     assert told() == []
     assert told("engine.py") == [("GK101", "engine.py", 5)], "by itself, nobody knows"
+
+
+def test_a_file_beside_is_judged_by_its_own_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    write(
+        {
+            "lib/engine.py": TRAIN.format(zero="pass"),
+            "main.py": MAIN.replace("from engine", "from lib.engine"),
+        }
+    )
+    settings = Path("lib/pyproject.toml")
+
+    settings.write_text("[tool.gradkeeper]\nignore = ['GK101']\n")
+    assert main(["check", "main.py"]) == 0
+    settings.write_text("[tool.gradkeeper]\nignore = 3\n")
+    assert main(["check", "main.py"]) == 2
+    assert "must be a list of rules" in capsys.readouterr().err
+
+
+def test_a_file_that_is_gone_before_it_is_checked_is_told() -> None:
+    Path("there.py").write_text(TRAIN.format(zero="pass"))
+
+    found = check_program(Program(["there.py", "gone.py"]))
+
+    assert {one.findings[0].rule for one in found.values()} == {"GK001"}
 
 
 def test_loops_that_a_caller_ran_count_as_rehearsed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -110,7 +110,12 @@ def _wanted(
     args: argparse.Namespace,
 ) -> "list[Finding]":
     """Those of selected rules that the baseline doesn't know. `held`: files not as on disk."""
-    chosen = [one for one in findings if selections.wants(one)]
+    from gradkeeper.lint.config import ConfigError
+
+    try:
+        chosen = [one for one in findings if selections.wants(one)]
+    except ConfigError as error:  # of a file that was only read along
+        raise CliError(str(error)) from None
     return chosen if args.baseline is None else _unknown(chosen, held, args)
 
 

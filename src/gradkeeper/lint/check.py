@@ -68,16 +68,22 @@ class _Glance:
 
 
 def _glance(path: str, *, thorough: bool, named: frozenset[str], fixes: bool) -> _Glance:
-    """Reads one file. A byte scan tells whether it can train, or call what does."""
+    """Reads one file. A byte scan tells whether it can train, or call what does. Never raises."""
     try:
-        raw = DISK.read(path)
+        return _look_at(path, thorough=thorough or path in named, fixes=fixes)
     except OSError as error:
         why = ValueError(f"it cannot be opened ({error.strerror or error})")
         return _Glance(Checked([unparsable(why, path)]))
+    except Exception as error:
+        return _Glance(_failed(path, error))
+
+
+def _look_at(path: str, *, thorough: bool, fixes: bool) -> _Glance:
+    raw = DISK.read(path)
     if path.endswith(".ipynb"):
         return _Glance(guarded(path, lambda: check_notebook(raw, path, fixes=fixes)))
     known = sketch(path, raw)
-    if (known is not None and known.trains) or not (thorough or path in named):
+    if (known is not None and known.trains) or not thorough:
         return _Glance(Checked(), known)
     tree = parse(raw, path)
     if isinstance(tree, Finding):
@@ -172,10 +178,21 @@ def check_program(
     rules: "Iterable[Rule] | None" = None,
     sources: Sources = DISK,
 ) -> dict[str, Checked]:
-    """What is said of each file, and of those beside them in which something was found."""
+    """What is said of each file, and of those beside them in which something was found.
+
+    Never raises.
+    """
     from gradkeeper.rules import ALL
 
-    chosen = tuple(rules or ALL)
+    try:
+        return _check_program(program, tuple(rules or ALL), sources, fixes=fixes)
+    except Exception as error:  # not of the rehearsal, which has a barrier of its own
+        return {path: _failed(path, error) for path in program.paths}
+
+
+def _check_program(
+    program: Program, chosen: "tuple[Rule, ...]", sources: Sources, *, fixes: bool
+) -> dict[str, Checked]:
     found: dict[str, Checked] = {}
     trees: dict[str, ast.Module] = {}
     for path in program.paths:
@@ -293,7 +310,7 @@ def _guarded(path: str, check: Callable[[], dict[str, Checked]]) -> dict[str, Ch
     try:
         return check()
     except Exception as error:
-        return {path: Checked([not_checked(path, _why(error))], traceback=_traceback())}
+        return {path: _failed(path, error)}
 
 
 def _why(error: Exception) -> str:
@@ -306,10 +323,11 @@ def _why(error: Exception) -> str:
     return f"gradkeeper failed on it ({described})"
 
 
-def _traceback() -> str:
-    from traceback import format_exc
+def _failed(path: str, error: Exception) -> Checked:
+    from traceback import format_exception
 
-    return format_exc()
+    traceback = "".join(format_exception(error))
+    return Checked([not_checked(path, _why(error))], traceback=traceback)
 
 
 def check_source(
