@@ -8,7 +8,7 @@ import pytest
 
 from gradkeeper.cli import main
 from gradkeeper.lint import check, check_source
-from gradkeeper.lint.first_design import rehearse_files
+from gradkeeper.lint.check import rehearse_files
 from gradkeeper.lint.program import Checked, Program
 from gradkeeper.rules import ALL
 from tests.lint.linting import HEAD, loop

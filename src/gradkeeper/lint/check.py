@@ -8,14 +8,13 @@ import ast
 import gc
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from gradkeeper.lint import suppress
 from gradkeeper.lint.files import DISK, Sources, decode
-from gradkeeper.lint.first_design import rehearse_files
 from gradkeeper.lint.parsing import TOO_DEEP, not_checked, parse, unparsable
 from gradkeeper.lint.program import Checked, Program, Sketch, programs, sketch
 from gradkeeper.lint.vocabulary import may_train
@@ -228,6 +227,23 @@ def _rehearsed(
     others = {path: tree for path, tree in trees.items() if path not in failed}
     rest = _rehearsed(others, rules, sources) if others else {}
     return {**rest, **{path: alone[path][path] for path in failed}}
+
+
+def rehearse_files(
+    trees: Mapping[str, ast.Module],
+    rules: "tuple[Rule, ...]",
+    *,
+    sources: Sources | None = None,
+    book: "Notebook | None" = None,
+) -> dict[str, Checked]:
+    """What the rules say of the files of one program, callers first, and of others they import.
+
+    `sources`: what those others hold; None where they are out of reach. `book`: the notebook that
+    the one file is the program of; findings speak of its cells, and have sites in the program.
+    """
+    from gradkeeper.lint.first_design import rehearse  # most files need none of it
+
+    return rehearse(trees, rules, sources=sources, book=book)
 
 
 def _silenced(

@@ -1,4 +1,4 @@
-"""The first design of the rehearsal, behind the one function by which it is called.
+"""The first design of the rehearsal, behind the one function by which `check` calls it.
 
 Each file is rehearsed with what it imports, callers first, so that the next builds on it.
 """
@@ -25,18 +25,14 @@ Place = tuple[str, int]
 """A file's absolute path, and a line in it."""
 
 
-def rehearse_files(
+def rehearse(
     trees: Mapping[str, ast.Module],
     rules: tuple[Rule, ...],
     *,
     sources: Sources | None = None,
     book: "Notebook | None" = None,
 ) -> dict[str, Checked]:
-    """What the rules say of the files of one program, callers first, and of others they import.
-
-    `sources`: what those others hold; None where they are out of reach. `book`: the notebook that
-    the one file is the program of; findings speak of its cells, and have sites in the program.
-    """
+    """See `check.rehearse_files`."""
     from gradkeeper.lint.project import Project
 
     seen = Seen()

@@ -20,11 +20,11 @@ LONGEST = 4_000_000
 TOO_DEEP = "it is nested too deeply"
 Version = tuple[int, int]
 RUNNING: Version = sys.version_info[:2]
-ALIAS = re.compile(r"^([ \t]*)type[ \t]+(\w+)[ \t]*(?:\[[^\]\n]*\])?[ \t]*=", re.M)
-GENERIC = re.compile(r"\b((?:def|class)[ \t]+\w+)[ \t]*\[[^\n]*?\](?=[ \t]*[(:])")
-BARE_EXCEPT = re.compile(r"\b(except\*?)[ \t]+([^(:\n][^:\n]*,[^:\n]*):")
-TEMPLATE = re.compile(r"\b(?:[tT][rR]?|[rR][tT])(?=['\"])")
-F_STRING = re.compile(r"\b(?:[fF][rR]?|[rR][fF])('''|\"\"\"|'|\")")
+ALIAS = r"(?m)^([ \t]*)type[ \t]+(\w+)[ \t]*(?:\[[^\]\n]*\])?[ \t]*="
+GENERIC = r"\b((?:def|class)[ \t]+\w+)[ \t]*\[[^\n]*?\](?=[ \t]*[(:])"
+BARE_EXCEPT = r"\b(except\*?)[ \t]+([^(:\n][^:\n]*,[^:\n]*):"
+TEMPLATE = r"\b(?:[tT][rR]?|[rR][tT])(?=['\"])"
+F_STRING = r"\b(?:[fF][rR]?|[rR][fF])('''|\"\"\"|'|\")"
 
 
 def parse(raw: bytes, path: str) -> ast.Module | Finding:
@@ -101,9 +101,10 @@ def _parses(text: str) -> bool:
 
 def _without_f_strings(text: str) -> str:
     """Since 3.12 their braces may hold anything, quotes of the string's own kind included."""
+    strings = re.compile(F_STRING)
     parts = []
     place = 0
-    while found := F_STRING.search(text, place):
+    while found := strings.search(text, place):
         end = _end_of(text, found.end(), found.group(1))
         if end is None:
             break
@@ -131,9 +132,9 @@ def _end_of(text: str, place: int, quote: str) -> int | None:
 
 CONSTRUCTS: tuple[tuple[Version, Callable[[str], str]], ...] = (
     ((3, 12), _without_f_strings),
-    ((3, 12), lambda text: ALIAS.sub(r"\1\2 =", text)),
-    ((3, 12), lambda text: GENERIC.sub(r"\1", text)),
-    ((3, 14), lambda text: TEMPLATE.sub("f", text)),
-    ((3, 14), lambda text: BARE_EXCEPT.sub(r"\1 (\2):", text)),
+    ((3, 12), lambda text: re.sub(ALIAS, r"\1\2 =", text)),
+    ((3, 12), lambda text: re.sub(GENERIC, r"\1", text)),
+    ((3, 14), lambda text: re.sub(TEMPLATE, "f", text)),
+    ((3, 14), lambda text: re.sub(BARE_EXCEPT, r"\1 (\2):", text)),
 )
 """The first version that knows a construct, and the text without it."""

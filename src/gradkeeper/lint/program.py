@@ -13,11 +13,9 @@ from gradkeeper.lint.files import DISK, Sources
 from gradkeeper.lint.vocabulary import may_train
 from gradkeeper.model.finding import Finding
 
-FROM = re.compile(
-    rb"^[ \t]*from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]*(?:\(([^)]*)\)|([^\n#;]*))", re.M
-)
-IMPORT = re.compile(rb"^[ \t]*import[ \t]+([\w., \t]+)", re.M)
-NAME = re.compile(rb"(\w+|\*)(?:[ \t]+as[ \t]+\w+)?")
+FROM = rb"(?m)^[ \t]*from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]*(?:\(([^)]*)\)|([^\n#;]*))"
+IMPORT = rb"(?m)^[ \t]*import[ \t]+([\w., \t]+)"
+NAME = rb"(\w+|\*)(?:[ \t]+as[ \t]+\w+)?"
 HIGHEST = 6
 """Folders above a file in which its imports are looked for, at most."""
 ROOTS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
@@ -52,10 +50,10 @@ def sketch(path: str, raw: bytes) -> Sketch | None:
 
 
 def _imports(raw: bytes) -> Iterator[Import]:
-    for dots, module, some, more in FROM.findall(raw):
-        for name in NAME.findall(some or more):
+    for dots, module, some, more in re.findall(FROM, raw):
+        for name in re.findall(NAME, some or more):
             yield len(dots), module.decode(), name.decode()
-    for names in IMPORT.findall(raw):
+    for names in re.findall(IMPORT, raw):
         for one in names.split(b","):
             yield 0, one.split()[0].decode() if one.split() else "", ""
 
