@@ -108,7 +108,8 @@ assert signal.signal(signal.SIGTERM, lambda *_: sys.exit(7)) is signal.SIG_DFL
 def test_a_handler_that_is_given_back_is_the_default_one_again(tmp_path: Path) -> None:
     handler = """
 before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
-signal.signal(signal.SIGTERM, before)
+assert before == 0
+signal.signal(signal.SIGTERM, 0)
 """
 
     returned, stderr = signalled(tmp_path, TRAINS + handler + WAITS, signal.SIGTERM)

@@ -127,7 +127,7 @@ class _Guard:
 
     def _signal(self, number: int, handler: Any) -> Any:
         """`signal.signal`, in which our handlers are the default ones."""
-        if handler is signal.SIG_DFL and number in SIGNALS:
+        if handler == signal.SIG_DFL and number in SIGNALS:  # the number 0, too
             handler = self._on_signal
         return self._shown(self._set(number, handler))
 
