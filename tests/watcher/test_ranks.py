@@ -226,7 +226,9 @@ if dist.get_rank() == 1:
 
 
 def test_each_finding_is_shown_once_and_nobody_is_ended_early(tmp_path: Path) -> None:
-    job = launched(tmp_path, LATE_TO_LEAVE + SKIPPED_ALONE.replace("optimizer.zero_grad()", "pass"))
+    code = LATE_TO_LEAVE + SKIPPED_ALONE.replace("optimizer.zero_grad()", "pass")
+
+    job = launched(tmp_path, code, "--fail-on", "error")
 
     assert job.returncode == 1
     assert job.stderr.count("GK101 stale-gradient (rank 0)") == 1
@@ -234,3 +236,10 @@ def test_each_finding_is_shown_once_and_nobody_is_ended_early(tmp_path: Path) ->
     assert "GK101 stale-gradient (rank 1)" not in job.stderr
     assert "gradkeeper: found 2 errors" in job.stderr
     assert (tmp_path / "left").exists()
+
+
+def test_a_finding_is_no_failure_to_the_launcher(tmp_path: Path) -> None:
+    job = launched(tmp_path, NEVER_ZEROED)
+
+    assert job.returncode == 0, job.stderr[-3000:]
+    assert "gradkeeper: found 1 error" in job.stderr
