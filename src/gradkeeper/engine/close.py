@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gradkeeper.engine.errors import NonFiniteError
-from gradkeeper.engine.gradients import Touch, gradients, is_finite, local
+from gradkeeper.engine.gradients import Norm, Touch, gradients, is_finite, local, total_norm
 from gradkeeper.engine.journal import Journal
 from gradkeeper.engine.loss_weights import Pending, Tally
 from gradkeeper.engine.owner import Owner
@@ -94,6 +94,16 @@ def settle(owner: Owner, pending: Pending, shared: Shared) -> Outcome:
         return outcome_of(refusal, owner, shared)
     finally:
         zero(owner, shared, waived=waived)
+
+
+def measured(owner: Owner, pending: Pending, journal: Journal) -> Norm:
+    """The norm of what lies in the gradients of one process, and its weights, as numbers."""
+    held = gradients(owner.parameters)
+    refuse_empty(pending, held=bool(held))
+    unscale(owner, journal)
+    tensor = total_norm(held)
+    length, pending.weights = pending.weights.settled(tensor)
+    return Norm(tensor, length)
 
 
 def prepare(owner: Owner, pending: Pending, shared: Shared) -> float:

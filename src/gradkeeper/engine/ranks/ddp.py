@@ -9,6 +9,9 @@ from torch import Tensor
 from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 from torch.nn.parallel import DistributedDataParallel
 
+from gradkeeper.engine.errors import SetupError
+from gradkeeper.engine.owner import Owner, parameters_of
+from gradkeeper.engine.ranks.base import Exchange, Sync, check_world
 from gradkeeper.torch_private import exchange_as_a_forward_does, forward_and_backward_of_nothing
 
 # Gradients of replicas averaged at a window's end, where no synchronised backward did it.
@@ -87,13 +90,10 @@ def _buckets(gradients: list[Tensor]) -> Iterator[list[Tensor]]:
 # that the others do not wait for it.
 
 
-class DDPExchange:
+class DDPExchange(Exchange):
     lockstep = False
-    """Whether ranks must read each micro-batch together."""
     copies = 0
-    """Of each gradient, among the ranks; 0: all of it is on each of them."""
     keeps_pending = True
-    """Whether what is pending in mid-window can be saved."""
 
     def __init__(self, wrappers: list[DistributedDataParallel], *, every: bool) -> None:
         self._wrappers = wrappers
@@ -101,11 +101,8 @@ class DDPExchange:
         self._every = every
         self._alone = len(wrappers) == 1
         self.unsynced = False
-        """There are gradients here that the others have not seen."""
         self.exchanged = False
-        """In this window, gradients were exchanged."""
         self.stuck = False
-        """The others wait for this rank, and it cannot join them."""
         self._owed = 0
         self._due = False
         self._begun = False
@@ -256,5 +253,28 @@ class DDPExchange:
         for wrapper, due in zip(self._wrappers, state, strict=False):  # none if shards were saved
             wrapper.require_forward_param_sync = due
 
-    def forget(self) -> None:
-        """Nothing is pending but `.grad`."""
+
+def exchange_of(owners: list[Owner], sync: Sync | None) -> DDPExchange:
+    wrappers = [
+        module
+        for owner in owners
+        for module in owner.model.modules()
+        if isinstance(module, DistributedDataParallel)
+    ]
+    covered = {id(p) for wrapper in wrappers for p in wrapper.parameters()}
+    for owner in owners:
+        bare = [p for p in parameters_of(owner.optimizer) if id(p) not in covered]
+        if bare:
+            names = ", ".join(owner.names_of(bare)[:3])
+            raise SetupError(
+                f"here are {dist.get_world_size()} ranks, and nobody exchanges the gradients of "
+                f"{names}: wrap the model in DistributedDataParallel or call fully_shard(model)"
+            )
+    check_world({wrapper.process_group.size() for wrapper in wrappers})
+    static = any(wrapper.static_graph for wrapper in wrappers)
+    if static and sync == "last":
+        raise SetupError(
+            "DistributedDataParallel(static_graph=True) must exchange its very first backward, so "
+            'sync="last" is not possible: use sync="every" or leave static_graph out'
+        )
+    return DDPExchange(wrappers, every=static or sync == "every")

@@ -13,8 +13,7 @@ from gradkeeper.engine.errors import RankError, WeightError, WindowError
 from gradkeeper.engine.gradients import Norm, gradients, reconsidered, total_norm
 from gradkeeper.engine.journal import Journal
 from gradkeeper.engine.loss_weights import Pending, Tally, Weight, checked
-from gradkeeper.engine.ranks.ddp import DDPExchange
-from gradkeeper.engine.ranks.fsdp import FSDPExchange
+from gradkeeper.engine.ranks.base import Exchange, Ranks
 from gradkeeper.engine.ranks.rendezvous import (
     Condition,
     Moment,
@@ -78,7 +77,7 @@ def whole_norm(words: list[Status], copies: int) -> float:
 
 
 class Closing:
-    def __init__(self, roll: RollCall, sync: DDPExchange | FSDPExchange, journal: Journal) -> None:
+    def __init__(self, roll: RollCall, sync: Exchange, journal: Journal) -> None:
         self._roll = roll
         self._sync = sync
         self._journal = journal
@@ -178,11 +177,11 @@ class Interrupted(BaseException):
     """Leaves the block of a rank whose window another one ended. No `except Exception` keeps it."""
 
 
-class Distributed:
+class Distributed(Ranks):
     def __init__(
         self,
         roll: RollCall,
-        sync: DDPExchange | FSDPExchange,
+        sync: Exchange,
         models: list[nn.Module],
         journal: Journal,
     ) -> None:
@@ -190,7 +189,7 @@ class Distributed:
         self.rank: int | None = roll.rank
         self.size = roll.size
         self.first = roll.rank == 0
-        self.copies = isinstance(sync, DDPExchange)
+        self.copies = not sync.copies
         self.window: Window | None = None
         self._stream: EvenStream | None = None
         self._sync = sync
@@ -209,8 +208,7 @@ class Distributed:
         self._noted = True
         """The last backward on the tape was exchanged."""
         self._groups = Groups(models)
-        if isinstance(sync, FSDPExchange):
-            sync.meet = self._meet_before_forward
+        sync.meet_before_forward(self._meet_before_forward)
 
     # The loop
 

@@ -10,8 +10,10 @@ from torch.distributed.fsdp import FSDPModule
 from torch.utils._pytree import tree_leaves
 
 from gradkeeper.engine.backward import only_zeros_reach
-from gradkeeper.engine.errors import WindowError
-from gradkeeper.torch_private import clear_pending, reduce_pending, unsharded_parameters
+from gradkeeper.engine.errors import SetupError, WindowError
+from gradkeeper.engine.owner import Owner, parameters_of
+from gradkeeper.engine.ranks.base import Exchange, Sync, check_world
+from gradkeeper.torch_private import clear_pending, divides_by, reduce_pending, unsharded_parameters
 
 # Forwards of a sharded model whose backward is still to come.
 #
@@ -70,7 +72,7 @@ class Forwards:
 # ranks read in step, and meet once more before each forward: a rank that failed is not waited for.
 
 
-class FSDPExchange:
+class FSDPExchange(Exchange):
     lockstep = True
     owes = False
 
@@ -81,8 +83,7 @@ class FSDPExchange:
         # Under "last" they wait in unsharded parameters, as large as the whole model.
         self.keeps_pending = every
         self.copies = copies_of(parameters)
-        self.meet: Callable[[], None] = lambda: None
-        """Called before each forward."""
+        self._meet: Callable[[], None] = lambda: None
         self.unsynced = False
         self.exchanged = False
         self.stuck = False
@@ -90,8 +91,8 @@ class FSDPExchange:
         self._forwards = Forwards()
         self._hooks: list[Any] = []
 
-    def settle(self) -> None:
-        """Ranks meet before each forward instead."""
+    def meet_before_forward(self, meet: Callable[[], None]) -> None:
+        self._meet = meet
 
     def open(self, planned: int | None, *, by_loader: bool) -> None:
         self.unsynced = self.exchanged = self.stuck = False
@@ -121,7 +122,7 @@ class FSDPExchange:
             root.set_is_last_backward(sync)
 
     def _before_forward(self, *_: object) -> None:
-        self.meet()
+        self._meet()
         self._forwards.begin()
         self.exchanged = True
         self.stuck = True  # until its backward is done: the others are in theirs
@@ -163,9 +164,6 @@ class FSDPExchange:
     def take_due_turn(self) -> None:
         self.catch_up()
 
-    def finish(self) -> None:
-        """Ranks meet before each forward instead."""
-
     def exchange(self, parameters: list[Tensor]) -> None:
         self._set(True)
         reduce_pending(self._roots)
@@ -202,3 +200,32 @@ def copies_of(parameters: list[Tensor]) -> int:
         if placement.is_replicate():
             copies *= first.device_mesh.size(dimension)
     return copies
+
+
+def exchange_of(owners: list[Owner], sync: Sync | None) -> FSDPExchange | None:
+    """None where no model is sharded."""
+    modules = (module for owner in owners for module in owner.model.modules())
+    if not any(isinstance(module, FSDPModule) for module in modules):
+        return None
+    if len(owners) > 1:
+        raise SetupError(
+            "several owners cannot be sharded by FSDP2: a backward into some parameters only "
+            "leaves their gradients empty there. Wrap the models in DistributedDataParallel"
+        )
+    owner = owners[0]
+    parameters = parameters_of(owner.optimizer)
+    whole = [p for p in parameters if not hasattr(p, "device_mesh")]
+    if whole:
+        names = ", ".join(owner.names_of(whole)[:3])
+        raise SetupError(
+            f"{names} and so on are not sharded, so nobody exchanges their gradients: call "
+            "fully_shard(model) on the whole model, and build the optimizer after it"
+        )
+    meshes = {p.device_mesh.size() for p in parameters}  # type: ignore[attr-defined]
+    check_world(meshes)
+    if divides_by(roots_of(owner.model)) != {None}:
+        raise SetupError(
+            "set_gradient_divide_factor was called: gradients must be averaged over the ranks, "
+            "because the engine weighs them by the items of all ranks itself"
+        )
+    return FSDPExchange(owner.model, parameters, every=sync != "last")

@@ -1,0 +1,224 @@
+"""What the engine asks of the ranks, and what several ranks ask of a way to exchange gradients.
+
+One process answers `Ranks` with nothing to do (single_process.py), several with distributed.py. A
+new strategy is one file with an `Exchange` and an `exchange_of`, as ddp.py and fsdp.py have, named
+in setup.py.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import torch.distributed as dist
+from torch import Tensor
+
+from gradkeeper.checkpoint.peers import Peers
+from gradkeeper.engine.errors import SetupError
+from gradkeeper.engine.gradients import Norm
+from gradkeeper.engine.loss_weights import Pending, Weight
+
+if TYPE_CHECKING:
+    from gradkeeper.engine.backward import Crediting
+    from gradkeeper.engine.batches import Stream
+    from gradkeeper.engine.owner import Owner
+    from gradkeeper.engine.ranks.uneven_data import EvenStream
+    from gradkeeper.engine.window import Window
+
+State = dict[str, Any]
+Sync = Literal["last", "every"]
+
+
+class Ranks(Protocol):
+    """Where nothing is answered, nothing is to be done."""
+
+    rank: int | None
+    """On the tape; None where there is one only."""
+    size: int
+    copies: bool
+    """Whether all ranks hold the same weights."""
+    first: bool
+    """Tells the user what all ranks would tell."""
+
+    # The loop
+
+    def even(self, stream: "Stream") -> "Stream | EvenStream":
+        """The stream as this rank reads it."""
+
+    def group(self, stream: "Stream | EvenStream", size: int) -> list[Any]:
+        """The group of micro-batches that this rank is handed."""
+
+    def left(self) -> None:
+        """The loop was left before its end."""
+        return
+
+    # Saving and stopping
+
+    def keeps(self, heard: Callable[[], None]) -> None:
+        """There is a folder to save to: ranks must be able to save and stop together."""
+        return
+
+    def want(self, *, save: bool = False, stop: bool = False) -> None:
+        """Tells the other ranks, when they next meet."""
+        return
+
+    def wanted(self, *, save: bool, stop: bool) -> tuple[bool, bool]:
+        """What all ranks have heard of, from this one or another, since they last saved."""
+
+    def meet(self, stream: "Stream | EvenStream | None" = None) -> None:
+        """For what is wanted at this place of the program, if the ranks do not meet here anyway."""
+        return
+
+    def may_save(self, window: "Window") -> bool:
+        """Whether what is pending in the window can be kept."""
+
+    def peers(self) -> Peers | None:
+        """Those who write a checkpoint together."""
+        return None
+
+    def state(self) -> State: ...
+
+    def restore(self, state: State) -> None:
+        return
+
+    def window_state(self) -> State: ...
+
+    def go_on(self, state: State) -> None:
+        """A window that was open at a save is open again."""
+        return
+
+    # A window
+
+    def open(self, window: "Window", stream: "Stream | EvenStream | None") -> None:
+        return
+
+    def by_closure(self) -> None:
+        """The window's losses are evaluated by the optimizer."""
+        return
+
+    def weighed(self, pending: Pending, weight: Weight | None, *, counts: bool) -> Weight | None:
+        """The weight at which this rank's loss is credited."""
+
+    def credited(self) -> bool | None:
+        """After a backward: whether the ranks exchanged gradients in it."""
+        return None
+
+    def credit_nothing(
+        self, crediting: "Crediting", loss: object, *, retain_graph: bool | None
+    ) -> None:
+        """A loss of weight 0: its backward is run only where other ranks wait for it."""
+        return
+
+    def torn(self, error: BaseException) -> None:
+        """A backward failed half-way."""
+        return
+
+    def measured(self, owner: "Owner", pending: Pending) -> Norm:
+        """Makes gradients, weights and loss those of all ranks, and measures the gradients."""
+
+    def reconsidered(self, norm: Norm, held: list[Tensor]) -> Norm:
+        """A norm that is not finite, looked at again."""
+
+    def failed(self, error: BaseException) -> str | None:
+        """An exception leaves the block. The reason, where it was another rank's."""
+        return None
+
+    def close(self) -> None:
+        return
+
+    def forget(self) -> None:
+        """Drops what is pending elsewhere than in `.grad`."""
+        return
+
+
+class Exchange(Protocol):
+    """Which backward exchanges gradients, and that no rank waits for one that has failed."""
+
+    lockstep: bool
+    """Whether ranks must read each micro-batch together."""
+    copies: int
+    """Of each gradient, among the ranks; 0: all of it is on each of them."""
+    keeps_pending: bool
+    """Whether what is pending in mid-window can be saved."""
+    unsynced: bool
+    """There are gradients here that the others have not seen."""
+    exchanged: bool
+    """In this window, gradients were exchanged."""
+    stuck: bool
+    """The others wait for this rank, and it cannot join them."""
+
+    # A window
+
+    def meet_before_forward(self, meet: Callable[[], None]) -> None:
+        """To be called before each forward in which all ranks take part."""
+        return
+
+    def settle(self) -> None:
+        """Before a window, while all ranks are here."""
+        return
+
+    def open(self, planned: int | None, *, by_loader: bool) -> None:
+        """`planned`: how many micro-batches each rank will be handed, where that is known."""
+
+    def hand(self, *, last: bool) -> None:
+        """A micro-batch is handed out."""
+
+    def at_close(self) -> None:
+        """From now on, nothing is exchanged before the window's end."""
+
+    def finish(self) -> None:
+        """At the window's end: what the others do in it and this rank has not done."""
+        return
+
+    def exchange(self, parameters: list[Tensor]) -> None:
+        """What no backward has exchanged."""
+
+    def close(self) -> None: ...
+
+    def forget(self) -> None:
+        """Drops what is pending elsewhere than in `.grad`."""
+        return
+
+    # Its backwards
+
+    @property
+    def exchanging(self) -> bool:
+        """The next backward is exchanged, so all ranks must run it."""
+
+    def credited(self) -> bool:
+        """After a backward: whether it was exchanged."""
+
+    def torn(self) -> None:
+        """A backward failed half-way."""
+
+    def catch_up(self) -> bool:
+        """Takes part in the backward that the others are in; False if this rank cannot."""
+
+    def leaves(self) -> list[Tensor]:
+        """What a backward credits."""
+
+    # Its turns
+
+    @property
+    def late(self) -> bool:
+        """The micro-batch is over, and should have been exchanged."""
+
+    @property
+    def owes(self) -> bool:
+        """Whether other ranks exchange more often in this window than this one has."""
+
+    def take_due_turn(self) -> None: ...
+
+    # What is kept
+
+    def state(self) -> list[bool]: ...
+
+    def restore(self, state: list[bool]) -> None: ...
+
+
+def check_world(sizes: set[int]) -> None:
+    """`sizes`: how many ranks share the model, or parts of it."""
+    ranks = dist.get_world_size()
+    if sizes != {ranks}:
+        raise SetupError(
+            f"the model is shared by {min(sizes)} of {ranks} ranks: the engine sums weights over "
+            "all ranks, so all must train the same model"
+        )
