@@ -50,6 +50,10 @@ class Precision(Protocol):
 
     def restore(self, state: dict[str, Any]) -> None: ...
 
+    @property
+    def signature(self) -> str:
+        """What must be equal on resume."""
+
 
 class Full:
     name: str = "fp32"
@@ -76,6 +80,10 @@ class Full:
 
     def restore(self, state: dict[str, Any]) -> None:
         return
+
+    @property
+    def signature(self) -> str:
+        return self.name
 
 
 class Brain(Full):

@@ -18,13 +18,47 @@ from gradkeeper.engine.owner import Owner, parameters_of
 from gradkeeper.engine.resume.shards import placed, unsharded
 from gradkeeper.tree import NOTHING, cloned, differences
 
+State = dict[str, Any]
+
+
+class Stateful(Protocol):
+    """Something that is kept: a save maps `state` over all of them, a resume `restore`, and what
+    must be the same before that is compared by `signature`."""
+
+    def state(self) -> Any:
+        """In plain values and tensors; live ones, which are copied where they are written."""
+
+    def restore(self, state: Any) -> None: ...
+
+    @property
+    def signature(self) -> Any:
+        """What must be equal on resume; None where nothing must."""
+        return None
+
+
+class Named(Stateful):
+    """Several by name, put back in their order."""
+
+    def __init__(self, parts: Mapping[str, Stateful]) -> None:
+        self.parts = parts
+
+    def state(self) -> State:
+        return {name: part.state() for name, part in self.parts.items()}
+
+    def restore(self, state: State) -> None:
+        for name, part in self.parts.items():
+            part.restore(state[name])
+
+    @property
+    def signature(self) -> State:
+        known = {name: part.signature for name, part in self.parts.items()}
+        return {name: one for name, one in known.items() if one is not None}
+
+
 # A module's state: what its state_dict holds, and what it leaves out though results depend on it.
 #
 # Left out are buffers that are not persistent, which parameters are frozen, and which layers are in
 # eval mode: a run that unfreezes its trunk at step 100 goes on from step 150 with a thawed one.
-
-
-State = dict[str, Any]
 
 
 def bare(module: nn.Module) -> nn.Module:
@@ -32,29 +66,42 @@ def bare(module: nn.Module) -> nn.Module:
     return module.module if isinstance(module, DistributedDataParallel) else module
 
 
-def module_state(module: nn.Module) -> State:
-    module = bare(module)
-    state = module.state_dict()
-    return {
-        "state": state,
-        "beside": {name: one.detach() for name, one in _tensors(module) if name not in state},
-        "frozen": [name for name, p in module.named_parameters() if not p.requires_grad],
-        "evaluating": [name for name, part in module.named_modules() if not part.training],
-    }
+class ModuleState(Stateful):
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
 
+    def state(self) -> State:
+        module = bare(self._module)
+        state = module.state_dict()
+        return {
+            "state": state,
+            "beside": {name: one.detach() for name, one in _tensors(module) if name not in state},
+            "frozen": [name for name, p in module.named_parameters() if not p.requires_grad],
+            "evaluating": [name for name, part in module.named_modules() if not part.training],
+        }
 
-def restore_module(module: nn.Module, state: State) -> None:
-    whole, module = module, bare(module)
-    module.load_state_dict(_with_shards(state["state"], module.state_dict()))
-    with torch.no_grad():
-        for name, saved in state["beside"].items():
-            _restore_beside(module, name, saved)
-    frozen, evaluating = set(state["frozen"]), set(state["evaluating"])
-    for name, parameter in module.named_parameters():
-        parameter.requires_grad_(name not in frozen)
-    for name, part in module.named_modules():
-        part.training = name not in evaluating
-    whole.training = module.training
+    def restore(self, state: State) -> None:
+        whole, module = self._module, bare(self._module)
+        module.load_state_dict(_with_shards(state["state"], module.state_dict()))
+        with torch.no_grad():
+            for name, saved in state["beside"].items():
+                _restore_beside(module, name, saved)
+        frozen, evaluating = set(state["frozen"]), set(state["evaluating"])
+        for name, parameter in module.named_parameters():
+            parameter.requires_grad_(name not in frozen)
+        for name, part in module.named_modules():
+            part.training = name not in evaluating
+        whole.training = module.training
+
+    @property
+    def signature(self) -> State:
+        module = bare(self._module)
+        state = module.state_dict()
+        persistent = {name: one for name, one in module.named_buffers() if name in state}
+        return {
+            "parameters": {name: described(one) for name, one in module.named_parameters()},
+            "buffers": {name: described(one) for name, one in persistent.items()},
+        }
 
 
 def buffers_of(module: nn.Module) -> State:
@@ -66,17 +113,6 @@ def restore_buffers(module: nn.Module, buffers: State) -> None:
     with torch.no_grad():
         for name, saved in buffers.items():
             _restore_beside(bare(module), name, saved)
-
-
-def module_signature(module: nn.Module) -> State:
-    """What must be equal on resume."""
-    module = bare(module)
-    state = module.state_dict()
-    persistent = {name: one for name, one in module.named_buffers() if name in state}
-    return {
-        "parameters": {name: described(one) for name, one in module.named_parameters()},
-        "buffers": {name: described(one) for name, one in persistent.items()},
-    }
 
 
 def described(tensor: Tensor) -> str:
@@ -123,38 +159,45 @@ def _device(module: nn.Module) -> torch.device:
 # replaced by what was saved, unless the optimizer loads in a way of its own.
 
 
-def optimizer_state(optimizer: Optimizer) -> State:
-    return {"state": optimizer.state_dict(), "elsewhere": _elsewhere(optimizer)}
+class OptimizerState(Stateful):
+    def __init__(self, optimizer: Optimizer, model: nn.Module | None = None) -> None:
+        """`model`: whose names its parameters have."""
+        self._optimizer = optimizer
+        self._model = model
 
+    def state(self) -> State:
+        return {"state": self._optimizer.state_dict(), "elsewhere": _elsewhere(self._optimizer)}
 
-def restore_optimizer(optimizer: Optimizer, state: State) -> None:
-    saved = _with_sharded_moments(state["state"], _parameters(optimizer))
-    held = [_tensors_of(group) for group in optimizer.param_groups]
-    optimizer.load_state_dict(cloned(saved))
-    if type(optimizer).load_state_dict is Optimizer.load_state_dict:
-        for number, parameter in enumerate(_parameters(optimizer)):
-            if number in saved["state"]:
-                places = state["elsewhere"].get(number, {})
-                optimizer.state[parameter] = _exact(
-                    saved["state"][number], optimizer.state[parameter], places
-                )
-    for group, tensors in zip(optimizer.param_groups, held, strict=True):
-        _put_back(group, tensors)
+    def restore(self, state: State) -> None:
+        optimizer = self._optimizer
+        saved = _with_sharded_moments(state["state"], _parameters(optimizer))
+        held = [_tensors_of(group) for group in optimizer.param_groups]
+        optimizer.load_state_dict(cloned(saved))
+        if type(optimizer).load_state_dict is Optimizer.load_state_dict:
+            for number, parameter in enumerate(_parameters(optimizer)):
+                if number in saved["state"]:
+                    places = state["elsewhere"].get(number, {})
+                    optimizer.state[parameter] = _exact(
+                        saved["state"][number], optimizer.state[parameter], places
+                    )
+        for group, tensors in zip(optimizer.param_groups, held, strict=True):
+            _put_back(group, tensors)
 
-
-def optimizer_signature(optimizer: Optimizer, names: Mapping[int, str]) -> State:
-    """What must be equal on resume; `names` are the parameters', by their id."""
-    kind = type(optimizer)
-    return {
-        "class": f"{kind.__module__}.{kind.__qualname__}",
-        "groups": [
-            {
-                "parameters": [names.get(id(one), "?") for one in group["params"]],
-                "hyperparameters": sorted(str(key) for key in group if key != "params"),
-            }
-            for group in optimizer.param_groups
-        ],
-    }
+    @property
+    def signature(self) -> State:
+        known = [] if self._model is None else bare(self._model).named_parameters()
+        names = {id(one): name for name, one in known}
+        kind = type(self._optimizer)
+        return {
+            "class": f"{kind.__module__}.{kind.__qualname__}",
+            "groups": [
+                {
+                    "parameters": [names.get(id(one), "?") for one in group["params"]],
+                    "hyperparameters": sorted(str(key) for key in group if key != "params"),
+                }
+                for group in self._optimizer.param_groups
+            ],
+        }
 
 
 def _exact(saved: Any, loaded: Any, places: Mapping[Any, str]) -> Any:
@@ -216,63 +259,80 @@ def _parameters(optimizer: Optimizer) -> list[Tensor]:
 # One owner's state: its model, optimizer, scheduler and scaler, and how often it has stepped.
 
 
-def owner_state(owner: Owner) -> State:
-    return {
-        "model": module_state(owner.model),
-        "optimizer": optimizer_state(owner.optimizer),
-        "scheduler": _scheduler_state(owner),
-        "precision": owner.precision.state(),
-        "steps": owner.steps,
-    }
+def owner_state(owner: Owner) -> Named:
+    return Named(
+        {
+            "model": Loadable(ModuleState(owner.model), owner.name),
+            "optimizer": Loadable(OptimizerState(owner.optimizer, owner.model), owner.name),
+            # After the optimizer, whose groups hold what the scheduler wrote there.
+            "scheduler": SchedulerState(owner),
+            "precision": owner.precision,
+            "steps": StepCount(owner),
+        }
+    )
 
 
-def restore_owner(owner: Owner, state: State) -> None:
-    try:
-        restore_module(owner.model, state["model"])
-        restore_optimizer(owner.optimizer, state["optimizer"])
-    except (RuntimeError, ValueError, KeyError, AttributeError) as error:
-        raise ResumeError(f"the state of {owner.name!r} cannot be loaded: {error}") from error
-    # After the optimizer, whose groups hold what the scheduler wrote there.
-    if owner.schedule.scheduler is not None:
-        owner.schedule.scheduler.load_state_dict(cloned(state["scheduler"]))
-    owner.precision.restore(state["precision"])
-    owner.steps = state["steps"]
+class Loadable(Stateful):
+    """Torch's own words for what does not fit, with the owner's name."""
+
+    def __init__(self, part: Stateful, owner: str) -> None:
+        self._part = part
+        self._owner = owner
+
+    def state(self) -> Any:
+        return self._part.state()
+
+    def restore(self, state: Any) -> None:
+        try:
+            self._part.restore(state)
+        except (RuntimeError, ValueError, KeyError, AttributeError) as error:
+            raise ResumeError(f"the state of {self._owner!r} cannot be loaded: {error}") from error
+
+    @property
+    def signature(self) -> Any:
+        return self._part.signature
 
 
-def owner_signature(owner: Owner) -> State:
-    """What must be equal on resume."""
-    names = {id(one): name for name, one in bare(owner.model).named_parameters()}
-    scheduler = owner.schedule.scheduler
-    return {
-        "model": module_signature(owner.model),
-        "optimizer": optimizer_signature(owner.optimizer, names),
-        "scheduler": "none" if scheduler is None else type(scheduler).__qualname__,
-        "precision": owner.precision.name,
-    }
+class SchedulerState(Stateful):
+    def __init__(self, owner: Owner) -> None:
+        self._scheduler = owner.schedule.scheduler
+        self._owner = owner.name
+
+    def state(self) -> Any:
+        scheduler = self._scheduler
+        if scheduler is None:
+            return None
+        if not hasattr(scheduler, "state_dict") or not hasattr(scheduler, "load_state_dict"):
+            raise UnkeepableError(
+                f"the scheduler of {self._owner!r}, a {type(scheduler).__name__}, has no "
+                "state_dict() and load_state_dict(): it cannot be kept"
+            )
+        return scheduler.state_dict()
+
+    def restore(self, state: Any) -> None:
+        if self._scheduler is not None:
+            self._scheduler.load_state_dict(cloned(state))
+
+    @property
+    def signature(self) -> str:
+        return "none" if self._scheduler is None else type(self._scheduler).__qualname__
 
 
-def _scheduler_state(owner: Owner) -> Any:
-    scheduler = owner.schedule.scheduler
-    if scheduler is None:
-        return None
-    if not hasattr(scheduler, "state_dict") or not hasattr(scheduler, "load_state_dict"):
-        raise UnkeepableError(
-            f"the scheduler of {owner.name!r}, a {type(scheduler).__name__}, has no state_dict() "
-            "and load_state_dict(): it cannot be kept"
-        )
-    return scheduler.state_dict()
+class StepCount(Stateful):
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+
+    def state(self) -> int:
+        return self._owner.steps
+
+    def restore(self, state: int) -> None:
+        self._owner.steps = state
 
 
 # What the user names to be kept too: anything with a state to ask for and to give back.
 
 
-class Tracked(Protocol):
-    def state(self) -> Any: ...
-
-    def restore(self, state: Any) -> None: ...
-
-
-class ByStateDict:
+class ByStateDict(Stateful):
     def __init__(self, thing: Any) -> None:
         self._thing = thing
 
@@ -283,29 +343,7 @@ class ByStateDict:
         self._thing.load_state_dict(cloned(state))
 
 
-class TrackedModule:
-    def __init__(self, module: nn.Module) -> None:
-        self._module = module
-
-    def state(self) -> Any:
-        return module_state(self._module)
-
-    def restore(self, state: Any) -> None:
-        restore_module(self._module, state)
-
-
-class TrackedOptimizer:
-    def __init__(self, optimizer: Optimizer) -> None:
-        self._optimizer = optimizer
-
-    def state(self) -> Any:
-        return optimizer_state(self._optimizer)
-
-    def restore(self, state: Any) -> None:
-        restore_optimizer(self._optimizer, state)
-
-
-class TorchGenerator:
+class TorchGenerator(Stateful):
     def __init__(self, generator: torch.Generator) -> None:
         self._generator = generator
 
@@ -316,7 +354,7 @@ class TorchGenerator:
         self._generator.set_state(state)
 
 
-class PythonGenerator:
+class PythonGenerator(Stateful):
     def __init__(self, generator: random.Random) -> None:
         self._generator = generator
 
@@ -327,7 +365,7 @@ class PythonGenerator:
         self._generator.setstate(state)
 
 
-class NumpyGenerator:
+class NumpyGenerator(Stateful):
     def __init__(self, generator: Any) -> None:
         self._bits = generator.bit_generator
 
@@ -338,7 +376,7 @@ class NumpyGenerator:
         self._bits.state = state
 
 
-class Container:
+class Container(Stateful):
     """A list or a dict, filled again in place: a history of losses, the best score so far."""
 
     def __init__(self, container: Any) -> None:
@@ -353,12 +391,12 @@ class Container:
         update(cloned(state))
 
 
-def tracked(name: str, thing: Any) -> Tracked:
+def tracked(name: str, thing: Any) -> Stateful:
     match thing:
         case nn.Module():
-            return TrackedModule(thing)
+            return ModuleState(thing)
         case Optimizer():
-            return TrackedOptimizer(thing)
+            return OptimizerState(thing)
         case torch.Generator():
             return TorchGenerator(thing)
         case random.Random():
@@ -415,7 +453,8 @@ FORMAT = 1
 class KeptState:
     def __init__(self, owners: Mapping[str, Owner]) -> None:
         self.owners = owners
-        self._tracked: dict[str, Tracked] = {}
+        self._kept = Named({name: owner_state(one) for name, one in owners.items()})
+        self._tracked: dict[str, Stateful] = {}
         self._unclaimed: State = {}
         """Loaded under names that nobody has tracked yet."""
 
@@ -434,24 +473,23 @@ class KeptState:
     def state(self) -> State:
         return {
             "engine": FORMAT,
-            "shape": self._signature(),
-            "owners": {name: owner_state(owner) for name, owner in self.owners.items()},
-            "tracked": self._unclaimed | {name: one.state() for name, one in self._tracked.items()},
+            "shape": self._kept.signature,
+            "owners": self._kept.state(),
+            "tracked": self._unclaimed | Named(self._tracked).state(),
         }
 
     def check(self, state: Any) -> None:
         """ResumeError, with the difference, if it is another run's."""
         if not isinstance(state, dict) or state.get("engine") != FORMAT:
             raise ResumeError("this state was not made by this version of the engine")
-        refuse_difference("the checkpoint is of another run", state["shape"], self._signature())
+        refuse_difference("the checkpoint is of another run", state["shape"], self._kept.signature)
         unknown = self._tracked.keys() - state["tracked"].keys()
         if unknown:
             names = ", ".join(sorted(unknown))
             raise ResumeError(f"the checkpoint holds nothing of what is tracked here: {names}")
 
     def restore(self, state: State) -> None:
-        for name, owner in self.owners.items():
-            restore_owner(owner, state["owners"][name])
+        self._kept.restore(state["owners"])
         for name, buffers in state.get("buffers", {}).items():
             restore_buffers(self.owners[name].model, buffers)
         for name in self._tracked:
@@ -468,6 +506,3 @@ class KeptState:
         first = next(iter(self.owners.values()))
         parameter = next(iter(parameters_of(first.optimizer)), None)
         self._tracked[name].restore(unsharded(state, getattr(parameter, "device_mesh", None)))
-
-    def _signature(self) -> State:
-        return {name: owner_signature(owner) for name, owner in self.owners.items()}
