@@ -27,6 +27,13 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     return value
 
 
+def with_tensors(value: Any, change: Callable[[Tensor], Any]) -> Any:
+    """The same tree with each of its tensors changed."""
+    if isinstance(value, Tensor):
+        return change(value)
+    return mapped(value, lambda one: with_tensors(one, change))
+
+
 def leaves(value: Any) -> Iterator[Any]:
     match value:
         case dict():

@@ -19,10 +19,10 @@ class Folder:
         self,
         url: str | os.PathLike[str],
         *,
-        keep: int = 3,
-        keep_every: int | None = None,
-        overwrite: bool = False,
-        peers: Peers | None = None,
+        keep: int,
+        keep_every: int | None,
+        overwrite: bool,
+        peers: Peers | None,
     ) -> None:
         try:
             self.store = Store(url, keep=keep, keep_every=keep_every, peers=peers)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gradkeeper.checkpoint import UnkeepableError
 from gradkeeper.engine.errors import ResumeError
-from gradkeeper.tree import mapped, zipped
+from gradkeeper.tree import mapped, with_tensors, zipped
 
 KEYS = {"shard", "whole", "start", "placements"}
 State = dict[str, Any]
@@ -26,9 +26,7 @@ def is_shard(value: object) -> bool:
 
 def in_shards(value: Any) -> Any:
     """The same state with plain tensors only."""
-    if is_sharded(value):
-        return _shard_of(value)
-    return mapped(value, in_shards)
+    return with_tensors(value, lambda one: _shard_of(one) if is_sharded(one) else one)
 
 
 def unsharded(value: Any, mesh: Any) -> Any:
