@@ -1,0 +1,10 @@
+"""Python, and nothing of torch: runs a program on values that may be unknown, along one plan.
+
+values       what an expression can stand for; each kind answers for itself
+objects      functions, classes, objects, iterators, and the base of stand-ins for libraries
+facts        what one look at the source tells: what can matter, which loops train
+state        what a run carries: frames, the plan, the questions it met, writes that can be undone
+expressions  from syntax to values
+statements   what a block does, and which way it leaves
+machine      calls, classes, generators and imports on top: the whole
+"""

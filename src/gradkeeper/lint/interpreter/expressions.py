@@ -1,0 +1,490 @@
+"""Expressions: from syntax to values."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from gradkeeper.lint.interpreter.state import State
+from gradkeeper.lint.interpreter.values import (
+    NONE,
+    Call,
+    Collection,
+    Condition,
+    Constant,
+    Dict,
+    List,
+    Set,
+    Slice,
+    Test,
+    Tuple,
+    Unknown,
+    Value,
+    either,
+    negation,
+    truth_value,
+)
+
+if TYPE_CHECKING:
+    from gradkeeper.lint.interpreter.machine import Machine
+
+SIGNS: dict[type[ast.operator], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+    ast.MatMult: "@",
+}
+UNARY: dict[type[ast.unaryop], str] = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
+MOST_COMPREHENDED = 64
+
+
+class Expressions(State):
+    """The part of a machine that evaluates."""
+
+    def evaluate(self, node: ast.expr) -> Value:
+        handler = HANDLERS.get(type(node))
+        if handler is None:
+            return self.unknown("an expression")
+        return handler(self, node)
+
+    def _constant(self, node: ast.Constant) -> Value:
+        found = _CONSTANTS.get(id(node))
+        if found is None or found[0] is not node:
+            value = node.value if node.value is not Ellipsis else None
+            found = _CONSTANTS[id(node)] = (node, Constant(value))
+        return found[1]
+
+    def _name(self, node: ast.Name) -> Value:
+        return self.look_up(node.id)
+
+    def look_up(self, name: str) -> Value:
+        found = self.frame.owner_of(name).get(name) if self.frame.outer else None
+        found = found or self.frame.find(name)
+        if found is None:
+            found = self.libraries.builtin(self.whole, name)
+        if found is None:
+            # Where a statement sets it that was not worth running, it is no option.
+            fixed = name not in self.facts.assigned
+            found = Unknown(self.facts.key_of(("name", self.frame.file, name)), name, fixed)
+        return found
+
+    def _attribute(self, node: ast.Attribute) -> Value:
+        of = self.evaluate(node.value)
+        before, self.node = self.node, node
+        found = of.attribute(self.whole, node.attr)
+        self.node = before
+        return found
+
+    def _subscript(self, node: ast.Subscript) -> Value:
+        of = self.evaluate(node.value)
+        return of.item(self.whole, self.evaluate(node.slice))
+
+    def _slice(self, node: ast.Slice) -> Value:
+        bounds = [
+            self.evaluate(one) if one else NONE for one in (node.lower, node.upper, node.step)
+        ]
+        return Slice(*bounds)
+
+    def _call(self, node: ast.Call) -> Value:
+        self.spend()
+        what = self.evaluate(node.func)
+        args: list[Value] = []
+        open_ended = False
+        for one in node.args:
+            if isinstance(one, ast.Starred):
+                more = self.evaluate(one.value).resolve(self.whole)
+                if more.endless():
+                    open_ended = True
+                    args.append(next(iter(more.iterate(self.whole)), NONE))
+                else:
+                    args.extend(list(more.iterate(self.whole))[:MOST_COMPREHENDED])
+            else:
+                args.append(self.evaluate(one))
+        kwargs: dict[str, Value] = {}
+        for keyword in node.keywords:
+            value = self.evaluate(keyword.value)
+            if keyword.arg is not None:
+                kwargs[keyword.arg] = value
+                continue
+            value = value.resolve(self.whole)
+            if isinstance(value, Dict):
+                for key, given in value.values.values():
+                    if isinstance(key, Constant) and isinstance(key.value, str):
+                        kwargs.setdefault(key.value, given)
+                open_ended = open_ended or value.open
+            else:
+                open_ended = True
+        before, self.node = self.node, node
+        result = what.call(Call(self.whole, args, kwargs, open=open_ended))
+        self.node = before
+        return result
+
+    def call(self, what: Value, *args: Value, **kwargs: Value) -> Value:
+        return what.call(Call(self.whole, list(args), kwargs))
+
+    def _binary(self, node: ast.BinOp) -> Value:
+        left = self.evaluate(node.left)
+        right = self.evaluate(node.right)
+        sign = SIGNS[type(node.op)]
+        before, self.node = self.node, node
+        result = self.combine(sign, left, right)
+        self.node = before
+        return result
+
+    def combine(self, sign: str, left: Value, right: Value) -> Value:
+        m = self.whole
+        if right.absorbs() and not left.absorbs():
+            return right.operate(m, sign, left, swapped=True)
+        return left.operate(m, sign, right)
+
+    def _unary(self, node: ast.UnaryOp) -> Value:
+        value = self.evaluate(node.operand)
+        if isinstance(node.op, ast.Not):
+            return truth_value(negation(value.truth(self.whole)))
+        return value.invert(self.whole, UNARY[type(node.op)])
+
+    def _boolean(self, node: ast.BoolOp) -> Value:
+        """`a and b`, `a or b`: an open first half makes the whole depend on it."""
+        wants = isinstance(node.op, ast.And)
+        value = self.evaluate(node.values[0])
+        for one in node.values[1:]:
+            answer = value.truth(self.whole)
+            if isinstance(answer, Condition):
+                known = self.answered(answer)
+                if known is None and self.deciding:
+                    known = self.ask(answer)
+                if known is None:
+                    other = self.evaluate(one)
+                    yes, no = (other, value) if wants else (value, other)
+                    value = either(answer, yes, no, self.whole)
+                    continue
+                answer = known
+            if answer != wants:
+                return value
+            value = self.evaluate(one)
+        return value
+
+    deciding = False
+    """Inside a test on which something loud depends: every open half of it is answered."""
+
+    def _compare(self, node: ast.Compare) -> Value:
+        left = self.evaluate(node.left)
+        result: Value = NONE
+        for sign, right_node in zip(node.ops, node.comparators, strict=True):
+            right = self.evaluate(right_node)
+            answer = self._compared(sign, left, right)
+            result = truth_value(answer)
+            if answer is False:
+                return result
+            left = right
+        return result
+
+    def _compared(self, sign: ast.cmpop, left: Value, right: Value) -> bool | Condition:
+        m = self.whole
+        match sign:
+            case ast.Eq():
+                return _equal(m, left, right)
+            case ast.NotEq():
+                return negation(_equal(m, left, right))
+            case ast.Lt():
+                return left.compare(m, right)
+            case ast.GtE():
+                return negation(left.compare(m, right))
+            case ast.Gt():
+                return right.compare(m, left)
+            case ast.LtE():
+                return negation(right.compare(m, left))
+            case ast.Is():
+                return _same(m, left, right)
+            case ast.IsNot():
+                return negation(_same(m, left, right))
+            case ast.In():
+                return _contained(m, left, right)
+            case _:
+                return negation(_contained(m, left, right))
+
+    def _conditional(self, node: ast.IfExp) -> Value:
+        answer = self.truth_of(node.test, loud=False)
+        if isinstance(answer, Condition):
+            known = self.answered(answer)
+            if known is None:
+                yes, no = self.evaluate(node.body), self.evaluate(node.orelse)
+                return either(answer, yes, no, self.whole)
+            answer = known
+        return self.evaluate(node.body if answer else node.orelse)
+
+    def truth_of(self, test: ast.expr, *, loud: bool) -> bool | Condition:
+        """What a test says. Where something loud depends on it, its halves are answered."""
+        before, self.deciding = self.deciding, loud
+        try:
+            return self.evaluate(test).truth(self.whole)
+        finally:
+            self.deciding = before
+
+    def _tuple(self, node: ast.Tuple) -> Value:
+        return Tuple(self._elements(node.elts))
+
+    def _list(self, node: ast.List) -> Value:
+        values = self._elements(node.elts)
+        return List(values, any(self._is_open(one) for one in node.elts))
+
+    def _is_open(self, node: ast.expr) -> bool:
+        if not isinstance(node, ast.Starred):
+            return False
+        return self.evaluate(node.value).endless()
+
+    def _set(self, node: ast.Set) -> Value:
+        return Set(self._elements(node.elts))
+
+    def _elements(self, nodes: list[ast.expr]) -> list[Value]:
+        found: list[Value] = []
+        for one in nodes:
+            if isinstance(one, ast.Starred):
+                more = self.evaluate(one.value).resolve(self.whole)
+                rounds = 1 if more.endless() else MOST_COMPREHENDED
+                for place, element in enumerate(more.iterate(self.whole)):
+                    if place >= rounds:
+                        break
+                    found.append(element)
+            else:
+                found.append(self.evaluate(one))
+        return found
+
+    def _dict(self, node: ast.Dict) -> Value:
+        made = Dict()
+        for key, value in zip(node.keys, node.values, strict=True):
+            given = self.evaluate(value)
+            if key is None:
+                given = given.resolve(self.whole)
+                if isinstance(given, Dict):
+                    made.values.update(given.values)
+                    made.open = made.open or given.open
+                else:
+                    made.open = True
+            else:
+                name = self.evaluate(key)
+                if isinstance(name, Constant) and isinstance(name.value, str):
+                    given.named(self.whole, name.value)
+                made.set_item(self.whole, name, given)
+        return made
+
+    def _lambda(self, node: ast.Lambda) -> Value:
+        return self.whole.define(node)
+
+    def _joined(self, node: ast.JoinedStr) -> Value:
+        parts: list[str] = []
+        made_of: list[Value] = []
+        for one in node.values:
+            value = self.evaluate(one.value if isinstance(one, ast.FormattedValue) else one)
+            if isinstance(value, Constant):
+                parts.append(str(value.value))
+            else:
+                made_of.append(value)
+        if made_of:
+            return self.unknown("a string", *[one for one in made_of if isinstance(one, Unknown)])
+        return Constant("".join(parts))
+
+    def _walrus(self, node: ast.NamedExpr) -> Value:
+        value = self.evaluate(node.value)
+        self.whole.assign(node.target, value)
+        return value
+
+    def _await(self, node: ast.Await) -> Value:
+        return self.evaluate(node.value)
+
+    def _yield(self, node: ast.Yield) -> Value:
+        value = self.evaluate(node.value) if node.value else NONE
+        return self.whole.give(value)
+
+    def _yield_from(self, node: ast.YieldFrom) -> Value:
+        self.evaluate(node.value).for_each(self.whole, self._hand_on)
+        return NONE
+
+    def _hand_on(self, element: Value) -> bool:
+        self.whole.give(element)
+        return False
+
+    def _starred(self, node: ast.Starred) -> Value:
+        return self.evaluate(node.value)
+
+    # -- comprehensions
+
+    def _list_comprehension(self, node: ast.ListComp) -> Value:
+        found: list[Value] = []
+        open_ended = self._comprehend(
+            node.generators, lambda: found.append(self.evaluate(node.elt))
+        )
+        return List(found, open_ended)
+
+    def _set_comprehension(self, node: ast.SetComp) -> Value:
+        found: list[Value] = []
+        self._comprehend(node.generators, lambda: found.append(self.evaluate(node.elt)))
+        return Set(found)
+
+    def _generator(self, node: ast.GeneratorExp) -> Value:
+        found: list[Value] = []
+        open_ended = self._comprehend(
+            node.generators, lambda: found.append(self.evaluate(node.elt))
+        )
+        return OneShot(found, open_ended)
+
+    def _dict_comprehension(self, node: ast.DictComp) -> Value:
+        made = Dict()
+
+        def take() -> None:
+            made.set_item(self.whole, self.evaluate(node.key), self.evaluate(node.value))
+
+        made.open = self._comprehend(node.generators, take) or made.open
+        return made
+
+    def _comprehend(self, generators: list[ast.comprehension], take: Callable[[], None]) -> bool:
+        """Runs a comprehension in a scope of its own; True if it may give more than it gave."""
+        frame = self.frame
+        inner = type(frame)(
+            {}, frame, frame.module, frame.function, frame.file, frame.home, frame.receiver
+        )
+        inner.yields = frame.yields
+        self.frame = inner
+        try:
+            return self._generate(generators, 0, take)
+        finally:
+            self.frame = frame
+
+    def _generate(
+        self, generators: list[ast.comprehension], level: int, take: Callable[[], None]
+    ) -> bool:
+        if level == len(generators):
+            take()
+            return False
+        one = generators[level]
+        iterable = self.evaluate(one.iter).resolve(self.whole)
+        most = 1 if iterable.endless() else MOST_COMPREHENDED
+        open_ended = iterable.endless()
+        count = 0
+
+        def each(element: Value) -> bool:
+            nonlocal open_ended, count
+            self.spend()
+            self.whole.assign(one.target, element)
+            count += 1
+            if self._passes(one.ifs):
+                open_ended = self._generate(generators, level + 1, take) or open_ended
+            return count >= most
+
+        self.frame.names.pop("__filtered__", None)
+        iterable.for_each(self.whole, each)
+        return open_ended or "__filtered__" in self.frame.names
+
+    def _passes(self, tests: list[ast.expr]) -> bool:
+        for test in tests:
+            answer = self.truth_of(test, loud=False)
+            if isinstance(answer, Condition):
+                known = self.answered(answer)
+                if known is None:
+                    # Some pass, nobody knows which: this one stands for those that do.
+                    self.frame.names["__filtered__"] = NONE
+                    continue
+                answer = known
+            if not answer:
+                return False
+        return True
+
+
+class OneShot(Collection):
+    """A generator expression: its elements can be had once."""
+
+    __slots__ = ("open", "used", "values")
+
+    def __init__(self, values: list[Value], open: bool = False) -> None:
+        self.values = values
+        self.open = open
+        self.used = False
+
+    @property
+    def text(self) -> str:
+        return "a generator"
+
+    def elements(self) -> list[Value]:
+        return self.values
+
+    def truth(self, m: Machine) -> bool | Condition:
+        return True
+
+    def iterate(self, m: Machine) -> Iterator[Value]:
+        if self.used:
+            m.libraries.used_up(m, self, "this loop")
+            return
+        self.used = True
+        yield from tuple(self.values)
+
+    def endless(self) -> bool:
+        return False
+
+
+def _equal(m: Machine, left: Value, right: Value) -> bool | Condition:
+    if isinstance(left, Constant) and not isinstance(right, Constant):
+        left, right = right, left
+    return left.equals(m, right)
+
+
+def _contained(m: Machine, element: Value, container: Value) -> bool | Condition:
+    answer = element.within(m, container)
+    return container.contains(m, element) if answer is None else answer
+
+
+def _same(m: Machine, left: Value, right: Value) -> bool | Condition:
+    """`is`: of None every kind of value knows; of anything else only identity tells."""
+    for one, other in ((left, right), (right, left)):
+        if isinstance(other, Constant) and other.value is None:
+            return one.is_none(m)
+    if isinstance(left, Constant) and isinstance(right, Constant):
+        return left.value is right.value
+    if left.key == right.key:
+        return True
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        return Condition("is", left, right)
+    if isinstance(left, Test) or isinstance(right, Test):
+        return Condition("is", left, right)
+    return False
+
+
+_CONSTANTS: dict[int, tuple[ast.AST, Constant]] = {}
+
+HANDLERS: dict[type[ast.expr], Callable[[Any, Any], Value]] = {
+    ast.Constant: Expressions._constant,
+    ast.Name: Expressions._name,
+    ast.Attribute: Expressions._attribute,
+    ast.Subscript: Expressions._subscript,
+    ast.Slice: Expressions._slice,
+    ast.Call: Expressions._call,
+    ast.BinOp: Expressions._binary,
+    ast.UnaryOp: Expressions._unary,
+    ast.BoolOp: Expressions._boolean,
+    ast.Compare: Expressions._compare,
+    ast.IfExp: Expressions._conditional,
+    ast.Tuple: Expressions._tuple,
+    ast.List: Expressions._list,
+    ast.Set: Expressions._set,
+    ast.Dict: Expressions._dict,
+    ast.Lambda: Expressions._lambda,
+    ast.JoinedStr: Expressions._joined,
+    ast.NamedExpr: Expressions._walrus,
+    ast.Await: Expressions._await,
+    ast.Yield: Expressions._yield,
+    ast.YieldFrom: Expressions._yield_from,
+    ast.Starred: Expressions._starred,
+    ast.ListComp: Expressions._list_comprehension,
+    ast.SetComp: Expressions._set_comprehension,
+    ast.GeneratorExp: Expressions._generator,
+    ast.DictComp: Expressions._dict_comprehension,
+}

@@ -1,0 +1,584 @@
+"""What one look at the source tells: which code can matter, which loops train, who sets what.
+
+Every statement is read once into a `Line`: the words in it, what it assigns, what lies inside it.
+All questions are then answered from those. They decide what is worth following, never a verdict:
+what is skipped leaves unknown values behind, and a branch that was taken for irrelevant and is not
+is corrected by the machine.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+CREDITS = _words("backward manual_backward")
+SPENDS = _words("step optimizer_step")
+LOUD = (
+    CREDITS
+    | SPENDS
+    | _words(
+        """zero_grad grad requires_grad requires_grad_ unscale_ no_sync no_backward_sync accumulate
+        clip_grad_norm_ clip_grad_value_ clip_grad_norm clip_gradients scale_loss toggle_optimizer
+        untoggle_optimizer require_backward_grad_sync set_requires_gradient_sync
+        register_step_pre_hook register_step_post_hook register_post_accumulate_grad_hook
+        autocast GradScaler add_param_group param_groups load_state_dict set_to_none"""
+    )
+)
+"""Attributes and names whose use is part of a gradient's life."""
+BUILDS = _words("parameters named_parameters optim")
+"""Those that show where an optimizer is made or parameters are chosen."""
+CHANGES = _words(
+    """append extend insert add update pop remove clear setdefault popleft appendleft train eval to
+    cuda cpu half float apply sort reverse add_module register_hook register_buffer load freeze
+    register_module register_parameter put push"""
+)
+"""Methods that change what they are called on."""
+ACTS = _words("step zero_grad backward parameters param_groups unscale_ named_parameters")
+"""What shows that a name stands for something that takes part in training."""
+OF_TORCH = _words("train eval step backward update zero_grad parameters to load_state_dict fit")
+"""Methods of modules and optimizers that programs also name their own functions after."""
+OF_MODULES = _words("parameters named_parameters eval state_dict zero_grad forward cuda to")
+SAVES = _words("state_dict save")
+"""What is worth running, though nothing is decided by it."""
+DRIVES = _words(
+    """fit run launch first_step second_step add_event_handler save_state load_state
+    automatic_optimization gradient_accumulation_steps"""
+)
+"""What sets a framework going, or tells it how: read there, not in the program."""
+
+
+@dataclass(slots=True, eq=False)
+class Line:
+    """A statement, or a function or class as a whole."""
+
+    node: ast.AST
+    words: set[str] = field(default_factory=set)
+    """Names and attributes in it, what lies inside it aside."""
+    refers: set[str] = field(default_factory=set)
+    """Those of its words that may stand for a function of the program."""
+    asks: set[tuple[str, str]] = field(default_factory=set)
+    """Methods of PyTorch's names, with whom they are asked of: `model`, `train`."""
+    sets: set[str] = field(default_factory=set)
+    """What it assigns, or changes in place."""
+    remainders: list[int] = field(default_factory=list)
+    inside: list[Line] = field(default_factory=list)
+    calls: set[str] = field(default_factory=set)
+    gives: bool = False
+    """It holds a `yield`."""
+    gathers: bool = False
+    """It holds a comprehension."""
+    spends_at_once: bool = False
+    loud: bool = False
+    credits: bool = False
+    spends: bool = False
+    kept: bool = False
+
+    def walk(self) -> Iterator[Line]:
+        stack = [self]
+        while stack:
+            one = stack.pop()
+            yield one
+            stack.extend(one.inside)
+
+    def own(self) -> Iterator[Line]:
+        """What lies inside, functions and classes aside."""
+        stack = list(self.inside)
+        while stack:
+            one = stack.pop()
+            if not isinstance(one.node, (*FUNCTIONS, ast.ClassDef)):
+                yield one
+                stack.extend(one.inside)
+
+
+@dataclass(slots=True)
+class Facts:
+    """Facts of all files of a program; nodes are known by their id."""
+
+    loud: set[int] = field(default_factory=set)
+    """Statements and functions that may do something to gradients."""
+    assigned: set[str] = field(default_factory=set)
+    """Names that some statement sets."""
+    skipped: set[int] = field(default_factory=set)
+    """Statements of which nothing comes that matters to training."""
+    gates: set[int] = field(default_factory=set)
+    """Remainders on which something loud depends."""
+    moduli: dict[int, str] = field(default_factory=dict)
+    """By remainder: the name of what is divided by."""
+    window_names: set[str] = field(default_factory=set)
+    """Variables that say how many micro-batches make a window."""
+    gate_words: set[str] = field(default_factory=set)
+    """What stands in the tests that count micro-batches."""
+    counters: set[int] = field(default_factory=set)
+    """Tests over a counter that their own body sets back."""
+    loud_names: set[str] = field(default_factory=set)
+    credit_names: set[str] = field(default_factory=set)
+    step_names: set[str] = field(default_factory=set)
+    loop_names: set[str] = field(default_factory=set)
+    """Functions with a loop that trains, or that call one."""
+    training: list[ast.AST] = field(default_factory=list)
+    """The innermost loops with a backward in them."""
+    functions: list[tuple[ast.AST, ast.ClassDef | None]] = field(default_factory=list)
+    generators: set[int] = field(default_factory=set)
+    setters: dict[int, dict[str, list[str]]] = field(default_factory=dict)
+    """By class: who sets an attribute, of its methods."""
+    uses: dict[str, set[str]] = field(default_factory=dict)
+    """By the name of a variable or attribute: the attributes that are asked of it."""
+    jumps: set[int] = field(default_factory=set)
+    """Branches that leave their loop or function."""
+    fills: set[int] = field(default_factory=set)
+    """Loops that credit and do not spend."""
+    yielding: set[int] = field(default_factory=set)
+    """Loops that hand something out: they run for as long as somebody asks."""
+    _files: dict[str, Line] = field(default_factory=dict)
+    _keys: dict[Hashable, int] = field(default_factory=dict)
+
+    def key_of(self, made: Hashable) -> int:
+        """A number for a key, the same in all runs: nested keys would be hashed to their depth."""
+        found = self._keys.get(made)
+        if found is None:
+            found = self._keys[made] = len(self._keys)
+        return found
+
+    def is_loud(self, node: ast.AST) -> bool:
+        return id(node) in self.loud
+
+    def add(self, files: Iterable[tuple[ast.Module, str]]) -> None:
+        """Reads further files of the program, and sees everything anew in their light."""
+        new = [(tree, file) for tree, file in files if file not in self._files]
+        for tree, file in new:
+            self._files[file] = _Reader(self).read(tree)
+        if new:
+            _Survey(self, list(self._files.values())).run()
+
+
+class _Reader:
+    """One walk over a tree, from nodes to lines."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+
+    def read(self, tree: ast.Module) -> Line:
+        whole = Line(tree)
+        self._statements(whole, tree.body, None)
+        return whole
+
+    def _statements(
+        self, around: Line, statements: list[ast.stmt], home: ast.ClassDef | None
+    ) -> None:
+        for statement in statements:
+            around.inside.append(self._statement(statement, home))
+
+    def _statement(self, node: ast.stmt, home: ast.ClassDef | None) -> Line:
+        line = Line(node)
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self.facts.functions.append((node, home))
+                for one in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults):
+                    if one is not None:
+                        self._expression(line, one)
+                self._statements(line, node.body, None)
+            case ast.ClassDef():
+                for one in (*node.decorator_list, *node.bases):
+                    self._expression(line, one)
+                self._statements(line, node.body, node)
+                self.facts.setters[id(node)] = _setters(line)
+            case ast.If() | ast.While():
+                self._expression(line, node.test)
+                self._statements(line, node.body, home)
+                self._statements(line, node.orelse, home)
+            case ast.For() | ast.AsyncFor():
+                self._expression(line, node.iter)
+                self._target(line, node.target)
+                self._statements(line, node.body, home)
+                self._statements(line, node.orelse, home)
+            case ast.With() | ast.AsyncWith():
+                for item in node.items:
+                    self._expression(line, item.context_expr)
+                    if item.optional_vars is not None:
+                        self._target(line, item.optional_vars)
+                self._statements(line, node.body, home)
+            case ast.Try() | ast.TryStar():
+                self._statements(line, node.body, home)
+                for handler in node.handlers:
+                    self._statements(line, handler.body, home)
+                self._statements(line, node.orelse, home)
+                self._statements(line, node.finalbody, home)
+            case ast.Match():
+                self._expression(line, node.subject)
+                for case in node.cases:
+                    self._expression(line, case.pattern)
+                    if case.guard is not None:
+                        self._expression(line, case.guard)
+                    self._statements(line, case.body, home)
+            case ast.Assign():
+                self._expression(line, node.value)
+                for target in node.targets:
+                    self._target(line, target)
+            case ast.AugAssign():
+                self._expression(line, node.value)
+                self._target(line, node.target)
+            case ast.AnnAssign():
+                if node.value is not None:
+                    self._expression(line, node.value)
+                    self._target(line, node.target)
+            case ast.Delete():
+                for target in node.targets:
+                    self._target(line, target)
+            case _:
+                self._expression(line, node)
+        return line
+
+    def _target(self, line: Line, target: ast.expr) -> None:
+        for one in _targets(target):
+            line.sets.add(last_name(one))
+            base = one
+            while isinstance(base, (ast.Attribute, ast.Subscript, ast.Starred)):
+                if isinstance(base, ast.Subscript):
+                    self._expression(line, base.slice)
+                    line.sets.add(last_name(base.value))
+                base = base.value
+            self._expression(line, one)
+
+    def _expression(self, line: Line, root: ast.AST) -> None:
+        words, uses = line.words, self.facts.uses
+        stack: list[ast.AST] = [root]
+        while stack:
+            node = stack.pop()
+            kind = type(node)
+            if kind is ast.Name:
+                words.add(node.id)  # type: ignore[attr-defined]
+                line.refers.add(node.id)  # type: ignore[attr-defined]
+                continue
+            if kind is ast.Constant:
+                continue
+            if kind is ast.Attribute:
+                word = node.attr  # type: ignore[attr-defined]
+                words.add(word)
+                of = last_name(node.value)  # type: ignore[attr-defined]
+                if of:
+                    uses.setdefault(of, set()).add(word)
+                if word in OF_TORCH:
+                    line.asks.add((of, word))
+                else:
+                    line.refers.add(word)
+                stack.append(node.value)  # type: ignore[attr-defined]
+                continue
+            if kind is ast.Call:
+                self._call(line, node)  # type: ignore[arg-type]
+            elif kind is ast.BinOp and type(node.op) is ast.Mod:  # type: ignore[attr-defined]
+                line.remainders.append(id(node))
+                self.facts.moduli[id(node)] = last_name(node.right)  # type: ignore[attr-defined]
+            elif kind is ast.Yield or kind is ast.YieldFrom:
+                line.gives = True
+            elif kind is ast.GeneratorExp or kind is ast.ListComp:
+                line.gathers = True
+            elif kind is ast.NamedExpr:
+                line.sets.add(last_name(node.target))  # type: ignore[attr-defined]
+            for name in node._fields:
+                value = getattr(node, name, None)
+                if isinstance(value, ast.AST):
+                    if not isinstance(value, _BARE):
+                        stack.append(value)
+                elif type(value) is list:
+                    stack.extend(
+                        one
+                        for one in value
+                        if isinstance(one, ast.AST) and not isinstance(one, _BARE)
+                    )
+
+    def _call(self, line: Line, node: ast.Call) -> None:
+        last = last_name(node.func)
+        line.calls.add(last)
+        if isinstance(node.func, ast.Attribute) and (last in CHANGES or last.endswith("_")):
+            line.sets.add(last_name(node.func.value))
+        if steps_in_one_call(node):
+            line.spends_at_once = True
+
+
+_BARE = (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
+
+
+class _Survey:
+    """Answers all questions from the lines of a program."""
+
+    def __init__(self, facts: Facts, files: list[Line]) -> None:
+        self.facts = facts
+        self.files = files
+        self.lines = [line for file in files for line in file.walk()]
+        self.functions: dict[str, list[Line]] = {}
+        for line in self.lines:
+            if isinstance(line.node, (*FUNCTIONS, ast.ClassDef)):
+                self.functions.setdefault(line.node.name, []).append(line)
+
+    def run(self) -> None:
+        uses = self.facts.uses
+        for line in self.lines:
+            for of, word in line.asks:
+                if word in self.functions and not uses.get(of, set()) & OF_MODULES:
+                    line.refers.add(word)
+        self._name_functions()
+        for file in self.files:
+            self._mark(file)
+            self._find_gates(file)
+        self.facts.window_names = {self.facts.moduli[one] for one in self.facts.gates} - {""}
+        self._find_training()
+        self._keep_what_matters()
+
+    def _name_functions(self) -> None:
+        """Functions that are loud, that credit, that spend: by themselves or by what they call."""
+        facts = self.facts
+        words: dict[str, set[str]] = {}
+        refers: dict[str, set[str]] = {}
+        at_once: set[str] = set()
+        for name, lines in self.functions.items():
+            found = words.setdefault(name, set())
+            named = refers.setdefault(name, set())
+            for line in lines:
+                if isinstance(line.node, ast.ClassDef):
+                    continue
+                for one in line.own():
+                    found |= one.words
+                    named |= one.refers
+                    if one.spends_at_once:
+                        at_once.add(name)
+                for one in line.walk():
+                    if one is not line and isinstance(one.node, FUNCTIONS):
+                        named.add(one.node.name)
+        for names, seeds in (
+            (facts.loud_names, LOUD),
+            (facts.credit_names, CREDITS),
+            (facts.step_names, SPENDS),
+        ):
+            names |= {name for name, found in words.items() if found & seeds} | at_once
+            _spread(names, refers)
+
+    def _mark(self, line: Line) -> None:
+        facts = self.facts
+        words = line.words
+        refers = line.refers
+        line.loud = bool(words & LOUD or words & BUILDS or refers & facts.loud_names)
+        line.credits = bool(words & CREDITS or refers & facts.credit_names)
+        line.spends = bool(words & SPENDS or refers & facts.step_names)
+        if line.spends_at_once:
+            line.loud = line.credits = line.spends = True
+        for one in line.inside:
+            self._mark(one)
+            if isinstance(one.node, FUNCTIONS):
+                continue  # a definition does nothing by itself
+            line.loud = line.loud or one.loud
+            line.credits = line.credits or one.credits
+            line.spends = line.spends or one.spends
+        node = line.node
+        if line.loud:
+            facts.loud.add(id(node))
+        if isinstance(node, LOOPS):
+            if not line.spends:
+                facts.fills.add(id(node))
+            if any(one.gives for one in line.own()):
+                facts.yielding.add(id(node))
+        elif isinstance(node, ast.If):
+            if any(isinstance(one.node, _JUMPS) for one in line.own()):
+                facts.jumps.add(id(node))
+        elif isinstance(node, FUNCTIONS):
+            if any(one.gives for one in line.own()):
+                facts.generators.add(id(node))
+            self._find_gates(line)
+
+    def _find_gates(self, scope: Line) -> None:
+        """The remainders and counters that decide about something loud."""
+        facts = self.facts
+        names: set[str] = set()
+        own = list(scope.own())
+        for line in own:
+            if isinstance(line.node, (ast.If, ast.While)):
+                if line.loud or id(line.node) in facts.jumps:
+                    facts.gates.update(line.remainders)
+                    names |= line.words
+                    if line.remainders and line.spends:
+                        facts.gate_words |= line.words
+                    if isinstance(line.node, ast.If):
+                        self._note_counter(line)
+            elif line.loud and isinstance(line.node, (ast.With, ast.AsyncWith, ast.Expr)):
+                facts.gates.update(line.remainders)
+                names |= line.words
+        for line in own:
+            if line.remainders and (line.sets & names or isinstance(line.node, ast.Return)):
+                facts.gates.update(line.remainders)
+                facts.gate_words |= line.words
+
+    def _note_counter(self, line: Line) -> None:
+        for one in line.own():
+            if isinstance(one.node, ast.Assign) and isinstance(one.node.value, ast.Constant):
+                if one.sets & line.words:
+                    self.facts.counters.add(id(line.node))
+                    self.facts.gate_words |= line.words
+
+    def _find_training(self) -> None:
+        facts = self.facts
+        facts.training.clear()
+        loops = [line for line in self.lines if isinstance(line.node, LOOPS) and line.credits]
+        inside = {id(loop) for loop in loops}
+        words: dict[str, set[str]] = {}
+        for name, lines in self.functions.items():
+            for line in lines:
+                if isinstance(line.node, ast.ClassDef):
+                    continue
+                words.setdefault(name, set()).update(*(one.refers for one in line.own()))
+                if any(id(one) in inside for one in line.own()):
+                    facts.loop_names.add(name)
+        _spread(facts.loop_names, words)
+        for loop in loops:
+            nested = any(id(one) in inside or one.refers & facts.loop_names for one in loop.own())
+            if not nested:
+                facts.training.append(loop.node)
+
+    def _keep_what_matters(self) -> None:
+        """Skips statements whose values reach nothing loud."""
+        setters: dict[str, list[Line]] = {}
+        for line in self.lines:
+            self.facts.assigned |= line.sets
+            for word in line.sets:
+                setters.setdefault(word, []).append(line)
+        acting = {name for name, found in self.facts.uses.items() if found & ACTS}
+        effects: set[str] = set()
+        waiting = [line for line in self.lines if self._matters(line, acting)]
+        waiting += self._parts()
+        known: set[str] = set()
+        while waiting:
+            line = waiting.pop()
+            if line.kept:
+                continue
+            line.kept = True
+            for word in line.words - known:
+                known.add(word)
+                waiting.extend(one for one in setters.get(word, ()) if not one.kept)
+        self._keep_calls(effects)
+        for file in self.files:
+            self._skip(file)
+
+    def _parts(self) -> Iterator[Line]:
+        """What a class with a base sets up in __init__: it may be a layer, read or not."""
+        for line in self.lines:
+            if isinstance(line.node, ast.ClassDef) and line.node.bases:
+                for method in line.inside:
+                    if getattr(method.node, "name", "") == "__init__":
+                        yield from (one for one in method.own() if one.sets and one.calls)
+
+    def _matters(self, line: Line, acting: set[str]) -> bool:
+        node = line.node
+        if isinstance(node, (ast.Return, ast.Raise, ast.Global, ast.Nonlocal, ast.Break)):
+            return True
+        if isinstance(node, (ast.Continue, ast.Import, ast.ImportFrom, *FUNCTIONS, ast.ClassDef)):
+            return True
+        own_loud = line.words & LOUD or line.words & BUILDS or line.refers & self.facts.loud_names
+        if own_loud or line.spends_at_once or line.gives or line.words & (SAVES | DRIVES):
+            return True
+        if line.gathers:
+            return True  # it may use up an iterator that somebody else needs
+        if isinstance(node, (ast.If, ast.While, ast.For, ast.AsyncFor, ast.With, ast.AsyncWith)):
+            return line.loud
+        return bool(line.words & acting)
+
+    def _keep_calls(self, effects: set[str]) -> None:
+        """Calls of functions that set something which matters, or that no file shows."""
+        grown = True
+        while grown:
+            grown = False
+            for name, lines in self.functions.items():
+                if name in effects:
+                    continue
+                if any(one.kept and one.sets for line in lines for one in line.walk()):
+                    effects.add(name)
+                    grown = True
+            for line in self.lines:
+                if not line.kept and (line.calls & effects or _calls_by_name(line)):
+                    line.kept = grown = True
+
+    def _skip(self, line: Line) -> bool:
+        """Whether anything in a line is kept; what is not is skipped."""
+        inside = [self._skip(one) for one in line.inside]
+        keeps = line.kept or any(inside)
+        if keeps:
+            line.kept = True
+            self.facts.skipped.discard(id(line.node))
+        else:
+            self.facts.skipped.add(id(line.node))
+        return keeps
+
+
+_JUMPS = (ast.Return, ast.Break, ast.Continue)
+
+
+def _calls_by_name(line: Line) -> bool:
+    """`setup(...)` for itself: whatever it does, it is called to do it."""
+    node = line.node
+    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
+        return False
+    function = node.value.func
+    return isinstance(function, ast.Name) and function.id != "print"
+
+
+def _spread(names: set[str], words: dict[str, set[str]]) -> None:
+    """Adds the functions that use one of the names, until there are no more."""
+    grown = True
+    while grown:
+        before = len(names)
+        names.update(name for name, found in words.items() if found & names)
+        grown = len(names) > before
+
+
+def steps_in_one_call(node: ast.Call) -> bool:
+    """`scaler(loss, optimizer, parameters=..., clip_grad=...)`: backward and step at once."""
+    words = {one.arg for one in node.keywords}
+    if len(node.args) < 2 or isinstance(node.func, ast.Attribute):
+        return False
+    return bool(words & {"need_update", "update_grad"}) or {"parameters", "clip_grad"} <= words
+
+
+def last_name(node: ast.AST) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Subscript):
+        return last_name(node.value)
+    return ""
+
+
+def _targets(target: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(target, (ast.Tuple, ast.List)):
+        for one in target.elts:
+            yield from _targets(one)
+    elif isinstance(target, ast.Starred):
+        yield from _targets(target.value)
+    else:
+        yield target
+
+
+def _setters(cls: Line) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for method in cls.inside:
+        node = method.node
+        if isinstance(node, FUNCTIONS) and node.args.args:
+            for line in method.own():
+                for word in line.sets:
+                    methods = found.setdefault(word, [])
+                    if node.name not in methods:
+                        methods.append(node.name)
+    return found
+
+
+def loop_kind(facts: Facts, node: ast.AST) -> str:
+    """Whether a loop trains batch by batch, goes around such loops, or does neither."""
+    if id(node) not in facts.loud:
+        return "quiet"
+    return "batches" if node in facts.training else "outer"

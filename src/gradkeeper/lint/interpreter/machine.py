@@ -1,0 +1,351 @@
+"""The whole machine: calls, classes, generators and imports on top of statements."""
+
+from __future__ import annotations
+
+import ast
+
+from gradkeeper.lint.interpreter.objects import (
+    Class,
+    ClassMethod,
+    Code,
+    Function,
+    Generator,
+    Instance,
+    Iterated,
+    Namespace,
+    Property,
+    StaticMethod,
+)
+from gradkeeper.lint.interpreter.state import Frame
+from gradkeeper.lint.interpreter.statements import Return, Statements
+from gradkeeper.lint.interpreter.values import (
+    NONE,
+    Body,
+    Call,
+    Constant,
+    Dict,
+    List,
+    Tuple,
+    Unknown,
+    Value,
+    either,
+)
+
+DEEPEST = 40
+MOST_NESTED = 3
+"""How often a function may be entered inside itself."""
+
+
+class _EnoughError(Exception):
+    """A loop over a generator was left: the generator ends too."""
+
+
+class Machine(Statements):
+    """Runs a program on values, along one plan."""
+
+    # -- modules
+
+    def run_module(self, tree: ast.Module, file: str, name: str) -> Frame:
+        """Runs a file from its first line in a frame of its own."""
+        frame = Frame({}, None, None, "<module>", file)
+        frame.names["__name__"] = Constant(name)
+        frame.names["__file__"] = Constant(file)
+        outer, self.frame = self.frame, frame
+        loops, self.loops = self.loops, []
+        try:
+            self.block(tree.body)
+        finally:
+            self.frame, self.loops = outer, loops
+        return frame
+
+    def import_names(self, node: ast.Import) -> None:
+        for one in node.names:
+            if one.asname:
+                self.write(self.frame.names, one.asname, self._module(one.name))
+            else:
+                self._module(one.name)
+                top = one.name.partition(".")[0]
+                self.write(self.frame.names, top, self._module(top))
+
+    def import_from(self, node: ast.ImportFrom) -> None:
+        module = node.module or ""
+        home = self._own_module(module, node.level)
+        for one in node.names:
+            if one.name == "*":
+                if home is not None:
+                    for name, value in list(home.names.items()):
+                        if not name.startswith("_"):
+                            self.write(self.frame.names, name, value)
+                continue
+            self.write(
+                self.frame.names, one.asname or one.name, self._member(home, module, node, one.name)
+            )
+
+    def _member(
+        self, home: Namespace | None, module: str, node: ast.ImportFrom, name: str
+    ) -> Value:
+        if home is not None:
+            found = home.names.get(name)
+            if found is None:
+                inner = f"{module}.{name}" if module else name
+                found = self._own_module(inner, node.level)
+            return found or home.attribute(self, name)
+        dotted = f"{module}.{name}"
+        found = self.libraries.find(self, dotted) if not node.level else None
+        return found or Unknown(self.facts.key_of(("import", node.level, dotted)), name)
+
+    def _own_module(self, name: str, level: int) -> Namespace | None:
+        if self.importer is None:
+            return None
+        return self.importer.module(self, name, level, self.frame.file)
+
+    def _module(self, name: str) -> Value:
+        own = self._own_module(name, 0)
+        if own is not None:
+            return own
+        return self.libraries.find(self, name) or Unknown(
+            self.facts.key_of(("import", 0, name)), name
+        )
+
+    # -- functions
+
+    def define(self, code: Code) -> Function:
+        spec = code.args
+        defaults = [self.evaluate(one) for one in spec.defaults]
+        named = {
+            one.arg: self.evaluate(value)
+            for one, value in zip(spec.kwonlyargs, spec.kw_defaults, strict=True)
+            if value is not None
+        }
+        return Function(code, self.frame, defaults, named, self.frame.home)
+
+    def decorate(self, decorators: list[ast.expr], made: Value) -> Value:
+        for one in reversed(decorators):
+            name = one.id if isinstance(one, ast.Name) else ""
+            if isinstance(made, Function) and name in ("staticmethod", "classmethod", "property"):
+                kinds = {"staticmethod": StaticMethod, "classmethod": ClassMethod}
+                made = kinds.get(name, Property)(made)
+                continue
+            if isinstance(one, ast.Attribute) and one.attr in ("setter", "getter", "deleter"):
+                return self.frame.names.get(getattr(one.value, "id", ""), made)
+            decorator = self.evaluate(one)
+            changed = self.libraries.decorated(self, decorator, made)
+            if changed is not None:
+                made = changed
+            elif isinstance(decorator, (Function, Class)):
+                self.node = one
+                result = decorator.call(Call(self, [made]))
+                made = made if isinstance(result, Unknown) else result
+        return made
+
+    def run_function(self, function: Function, call: Call) -> Value:
+        code = function.code
+        nested = sum(1 for one in self.entered if one is code)
+        if nested >= MOST_NESTED or len(self.entered) >= DEEPEST:
+            return self.unknown(f"{function.name}()", *call.values())
+        if id(code) in self.facts.generators:
+            return Generator(function, call)
+        frame = self._frame_of(function, call)
+        return self._run(function, frame)
+
+    def run_generator(self, function: Function, call: Call, body: Body) -> None:
+        """Runs a generator function; each `yield` hands its value to `body`."""
+        if sum(1 for one in self.entered if one is function.code) >= MOST_NESTED:
+            return
+        frame = self._frame_of(function, call)
+
+        def give(value: Value) -> None:
+            if body(value):
+                raise _EnoughError
+
+        frame.yields = give
+        loops, entered, outer = len(self.loops), len(self.entered), self.frame
+        try:
+            self._run(function, frame)
+        except _EnoughError:
+            del self.loops[loops:]
+            del self.entered[entered:]
+            self.frame = outer
+
+    def give(self, value: Value) -> Value:
+        frame: Frame | None = self.frame
+        while frame is not None and frame.yields is None:
+            frame = frame.around
+        if frame is not None:
+            here, node = self.frame, self.node
+            frame.yields(value)
+            self.frame, self.node = here, node
+        return NONE
+
+    def _run(self, function: Function, frame: Frame) -> Value:
+        code = function.code
+        before, node = self.frame, self.node
+        deciding, self.deciding = self.deciding, False
+        self.frame = frame
+        self.entered.append(code)
+        self.visited.add(code)
+        try:
+            if isinstance(code, ast.Lambda):
+                return self.evaluate(code.body)
+            signal = self.block(code.body)
+            result = signal.value if isinstance(signal, Return) else NONE
+            for condition, value in reversed(frame.returns):
+                result = either(condition, value, result, self)
+            return result
+        finally:
+            self.entered.pop()
+            self.frame, self.node = before, node
+            self.deciding = deciding
+
+    def _frame_of(self, function: Function, call: Call) -> Frame:
+        around = function.frame
+        frame = Frame({}, around, around.module or around, function.name, around.file)
+        frame.home = function.home or around.home
+        frame.receiver = call.args[0] if call.args and function.home else around.receiver
+        self._bind(function, call, frame)
+        return frame
+
+    def _bind(self, function: Function, call: Call, frame: Frame) -> None:
+        spec = function.code.args
+        names = [one.arg for one in (*spec.posonlyargs, *spec.args)]
+        bound = frame.names
+        for name, value in zip(names, call.args, strict=False):
+            bound[name] = value
+        if spec.vararg:
+            rest = call.args[len(names) :]
+            bound[spec.vararg.arg] = (
+                self.unknown(spec.vararg.arg, *rest) if call.open else Tuple(list(rest))
+            )
+        known = {*names, *(one.arg for one in spec.kwonlyargs)}
+        extra: list[tuple[Value, Value]] = []
+        for name, value in call.kwargs.items():
+            if name in known:
+                bound[name] = value
+            else:
+                extra.append((Constant(name), value))
+        if spec.kwarg:
+            made = Dict.of(extra)
+            made.open = call.open
+            bound[spec.kwarg.arg] = made
+        given = names[len(names) - len(function.defaults) :]
+        defaults = dict(zip(given, function.defaults, strict=False)) | function.kw_defaults
+        for name in known:
+            if name not in bound:
+                if name in defaults and not call.open:
+                    bound[name] = self.as_window(name, defaults[name])
+                else:
+                    bound[name] = self.parameter(function, name)
+
+    def parameter(self, function: Function, name: str) -> Unknown:
+        """An argument that nobody gave: whoever calls decides, once and for all."""
+        line = getattr(function.code, "lineno", 0)
+        key = self.facts.key_of(("parameter", function.frame.file, line, name))
+        return Unknown(key, name, given=True)
+
+    # -- classes
+
+    def define_class(self, node: ast.ClassDef) -> Value:
+        bases = [self.evaluate(one).resolve(self) for one in node.bases]
+        made = Class(node, self.frame, bases)
+        frame = Frame({}, self.frame, self.frame.module or self.frame, node.name, self.frame.file)
+        frame.home = made
+        made.members = frame.names
+        outer, self.frame = self.frame, frame
+        try:
+            self.block(node.body)
+        finally:
+            self.frame = outer
+        result: Value = made
+        for one in reversed(node.decorator_list):
+            decorator = self.evaluate(one)
+            result = self.libraries.decorated(self, decorator, result) or result
+        return result
+
+    def make_instance(self, cls: Class, call: Call) -> Value:
+        special = cls.member("__new__")
+        if isinstance(special, Function) and cls.member("__init__") is None:
+            whole = Call(self, [cls, *call.args], call.kwargs, open=call.open)
+            return self.run_function(special, whole)
+        made = Instance(cls)
+        made.native = self.libraries.native(self, made, call)
+        start = cls.member("__init__")
+        if isinstance(start, Function):
+            whole = Call(self, [made, *call.args], call.kwargs, open=call.open)
+            self.run_function(start, whole)
+        elif self._is_record(cls):
+            self._fill_record(made, cls, call)
+        return made
+
+    def _is_record(self, cls: Class) -> bool:
+        for one in cls.ancestors():
+            for decorator in one.code.decorator_list:
+                node = decorator.func if isinstance(decorator, ast.Call) else decorator
+                if getattr(node, "attr", getattr(node, "id", "")) in ("dataclass", "define", "s"):
+                    return True
+            for base in one.code.bases:
+                if getattr(base, "attr", getattr(base, "id", "")) == "NamedTuple":
+                    return True
+        return False
+
+    def _fill_record(self, made: Instance, cls: Class, call: Call) -> None:
+        """A dataclass: its annotated names are its arguments."""
+        names: dict[str, None] = {}
+        for one in reversed(cls.ancestors()):
+            for statement in one.code.body:
+                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                    names[statement.target.id] = None
+        given = dict(zip(names, call.args, strict=False)) | call.kwargs
+        for name in names:
+            value = given.get(name) or cls.member(name)
+            if value is None:
+                value = Unknown(("field", cls.key, name), f"{cls.name}.{name}")
+            made.attributes[name] = self.libraries.field_default(self, value)
+        after = cls.member("__post_init__")
+        if isinstance(after, Function):
+            self.run_function(after, Call(self, [made]))
+
+    def set_up(self, instance: Instance, name: str) -> Value | None:
+        """An attribute that another method of the class sets: as if that one had been called."""
+        if name in instance.fetching or len(self.entered) >= DEEPEST - 4:
+            return None
+        for cls in instance.cls.ancestors():
+            for method in self.facts.setters.get(id(cls.code), {}).get(name, ()):
+                member = cls.members.get(method)
+                if method == "__init__" or not isinstance(member, Function):
+                    continue
+                if member.code in self.entered or self._trains(member.code):
+                    continue
+                instance.fetching.add(name)
+                try:
+                    self.run_function(member, Call(self, [instance]))
+                finally:
+                    instance.fetching.discard(name)
+                if name in instance.attributes:
+                    return instance.attributes[name]
+        return None
+
+    def _trains(self, code: ast.AST) -> bool:
+        name = getattr(code, "name", "")
+        return name in self.facts.credit_names or name in self.facts.step_names
+
+    # -- iterators
+
+    def next_of(self, value: Value) -> Value:
+        """next(value)."""
+        value = value.resolve(self)
+        if isinstance(value, Instance):
+            found = value.next_element(self)
+            if found is not None:
+                return found
+        if isinstance(value, (Iterated, Generator)):
+            found = next(iter(value.iterate(self)), None)
+            if isinstance(value, Iterated):
+                value.given += 1
+            if found is not None:
+                return found
+        return self.unknown(f"next({value.text})", value, element=True, data=True)
+
+    def list_of(self, value: Value) -> List:
+        from gradkeeper.lint.interpreter.objects import as_list
+
+        return as_list(self, value.resolve(self))

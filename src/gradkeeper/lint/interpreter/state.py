@@ -1,0 +1,550 @@
+"""What a run carries with it: frames, the plan it follows, the questions it met.
+
+The base of the machine, and what the machine needs to be told of libraries. The layers above add
+expressions, statements and calls, each in a file of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+from gradkeeper.lint.interpreter.objects import Class, Instance, Namespace
+from gradkeeper.lint.interpreter.values import (
+    NOTHING,
+    Call,
+    Condition,
+    Constant,
+    Count,
+    Plain,
+    Sources,
+    Unknown,
+    Value,
+)
+from gradkeeper.model.site import Site
+
+if TYPE_CHECKING:
+    from gradkeeper.lint.interpreter.facts import Facts
+    from gradkeeper.lint.interpreter.machine import Machine
+
+T = TypeVar("T")
+Mode = Literal["yes", "no", "once", "once not", "periodic"]
+"""How a question of chance is answered: always alike, otherwise in one round, or every N rounds."""
+ONCE_AT = 2
+"""The time of asking at which "once" falls: a window has begun, and another one follows."""
+
+
+class EndedError(Exception):
+    """The base of what ends a run before its last line."""
+
+
+class BudgetSpentError(EndedError):
+    """The run has taken more steps than it may."""
+
+
+class ProgramEndsError(EndedError):
+    """sys.exit(), or an exception that nobody catches."""
+
+
+class LoudError(EndedError):
+    """A branch that was taken for irrelevant did something: it has to be followed for itself."""
+
+    def __init__(self, nodes: tuple[ast.AST, ...]) -> None:
+        self.nodes = nodes
+
+
+class RaisedError(Exception):
+    """An exception of the program on its way up. `torn`: a backward failed half-way."""
+
+    def __init__(self, value: Value, site: Site) -> None:
+        self.value = value
+        self.site = site
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one run answers to open questions: all that makes it differ from another run."""
+
+    settings: Mapping[Hashable, bool] = field(default_factory=dict)
+    first: Mapping[Hashable, bool] = field(default_factory=dict)
+    """What the first run answered, for settings that this plan leaves alone."""
+    chance: Mapping[Hashable, Mode] = field(default_factory=dict)
+    window: int = 1
+    """What stands for the number of micro-batches in a window, where the source doesn't tell."""
+    rounds: int = 3
+    """Batches in an epoch, where the source doesn't tell."""
+    fault: Hashable | None = None
+    """The try block in which an exception is caught."""
+
+    def but(self, **changes: Any) -> Plan:
+        names = ("settings", "first", "chance", "window", "rounds", "fault")
+        return Plan(**{name: changes.get(name, getattr(self, name)) for name in names})
+
+
+@dataclass(slots=True)
+class Question:
+    """An open condition that a run met, and its answer."""
+
+    condition: Condition
+    key: Hashable
+    fixed: bool
+    answer: bool
+    times: int = 0
+    periodic: bool = False
+    line: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """The variables of a call or of a module, and what lies around them."""
+
+    names: dict[str, Value]
+    around: Frame | None
+    module: Frame | None
+    function: str
+    file: str
+    home: Class | None = None
+    receiver: Value | None = None
+    outer: dict[str, Frame] = field(default_factory=dict)
+    """Names declared global or nonlocal, with the frame they live in."""
+    returns: list[tuple[Condition, Value]] = field(default_factory=list)
+    """What quiet branches would have returned."""
+    yields: Any = None
+    """What a `yield` does with its value."""
+
+    def find(self, name: str) -> Value | None:
+        frame: Frame | None = self
+        while frame is not None:
+            found = frame.names.get(name)
+            if found is not None:
+                return found
+            frame = frame.around
+        return None
+
+    def owner_of(self, name: str) -> dict[str, Value]:
+        declared = self.outer.get(name)
+        return declared.names if declared is not None else self.names
+
+
+@dataclass(slots=True, eq=False)
+class Loop:
+    """A loop that is being run."""
+
+    node: ast.AST
+    kind: Literal["quiet", "outer", "batches"]
+    rounds: int
+    exact: bool
+    """As many rounds as the program itself would run."""
+    index: int = 0
+    site: Site | None = None
+    iterable: Value | None = None
+
+    def goes_over(self, value: Value) -> bool:
+        """Whether its elements are those of this value, wrapped or not."""
+        one = self.iterable
+        while one is not None:
+            if one is value:
+                return True
+            one = getattr(one, "of", None)
+            if isinstance(one, tuple):
+                return any(value is part or getattr(part, "of", None) is value for part in one)
+        return False
+
+
+class Libraries(Protocol):
+    """What the machine asks about everything that is not the program's own code."""
+
+    def find(self, m: Machine, name: str) -> Value | None:
+        """What a dotted name of a library stands for."""
+
+    def builtin(self, m: Machine, name: str) -> Value | None: ...
+
+    def native(self, m: Machine, instance: Instance, call: Call) -> Value | None:
+        """What an object of a class of the program inherits from its libraries."""
+
+    def call_unseen(self, what: Value, call: Call) -> Value: ...
+
+    def call_unknown(self, what: Unknown, call: Call) -> Value: ...
+
+    def attribute_of_unknown(self, m: Machine, what: Unknown, name: str) -> Value: ...
+
+    def set_attribute_of_unknown(
+        self, m: Machine, what: Unknown, name: str, value: Value
+    ) -> None: ...
+
+    def enter_unknown(self, m: Machine, what: Unknown) -> Value: ...
+
+    def escape(self, m: Machine, value: Value) -> None:
+        """A value went where it cannot be followed."""
+
+    def fetched(self, m: Machine) -> Sources:
+        """What marks data that was had just now."""
+
+    def used_up(self, m: Machine, value: Value, use: str) -> None:
+        """A generator is asked for its elements a second time."""
+
+    def optimizer_in(self, m: Machine, value: Value) -> Value | None:
+        """The optimizer that a value is, if the program uses it as one."""
+
+    def decorated(self, m: Machine, decorator: Value, what: Value) -> Value | None:
+        """What a decorator of a library makes of a function; None if it is called as usual."""
+
+    def field_default(self, m: Machine, value: Value) -> Value:
+        """What a dataclass's `field(default_factory=...)` gives each object."""
+
+    def drive(self, m: Machine, instance: Instance, name: str) -> bool:
+        """Calls a method as the framework does that the program hands the object to.
+
+        False: no framework calls it.
+        """
+
+    def loop_begins(self, m: Machine, loop: Loop) -> None: ...
+
+    def round_begins(self, m: Machine, loop: Loop, element: Value | None) -> None: ...
+
+    def loop_ends(self, m: Machine, loop: Loop) -> None: ...
+
+    def default_answer(self, m: Machine, condition: Condition) -> bool | None: ...
+
+    def caught(self, m: Machine) -> None:
+        """An exception that was rehearsed on purpose is caught now."""
+
+
+class Importer(Protocol):
+    def module(self, m: Machine, name: str, level: int, file: str) -> Namespace | None:
+        """A module of the program itself, run once."""
+
+
+class State:
+    """The part of a machine that has no Python in it yet."""
+
+    whole: Machine
+    """The machine itself, for the layers below it."""
+
+    def __init__(
+        self, plan: Plan, libraries: Libraries, importer: Importer | None, facts: Facts, budget: int
+    ) -> None:
+        self.whole = self  # type: ignore[assignment]
+        self.plan = plan
+        self.libraries = libraries
+        self.importer = importer
+        self.facts = facts
+        self.budget = budget
+        self.operations = 0
+        self.frame = Frame({}, None, None, "<module>", "")
+        self.node: ast.AST = ast.Pass(lineno=1, col_offset=0)
+        self.loops: list[Loop] = []
+        self.questions: dict[Hashable, Question] = {}
+        self.answers: dict[Hashable, bool] = {}
+        self.equal: dict[Hashable, Constant] = {}
+        """Values that were found to equal a constant."""
+        self.numbers: dict[Hashable, int] = {}
+        self.period = 1
+        """The longest window that the source itself counts up to."""
+        self.doubts: dict[str, None] = {}
+        self.entered: list[ast.AST] = []
+        self.visited: set[ast.AST] = set()
+        self.ended = False
+        self.changes = 0
+        self.serial = 0
+        self.gating = 0
+        """Inside a test that counts up to a number and starts again."""
+        self._journal: list[tuple[dict[Any, Any], Any, Any]] | None = None
+        self._speculating: list[ast.AST] = []
+        self._fields: dict[Hashable, dict[str, Value]] = {}
+        self._parts: dict[Hashable, dict[Hashable, Value]] = {}
+        self._states: dict[type[Any], Any] = {}
+        self._sites: dict[tuple[int, str], Site] = {}
+        self.faults: dict[Hashable, int] = {}
+        """How often each try block was entered."""
+        self.fault_due: ast.AST | None = None
+        self.labels: dict[Hashable, str] = {}
+        """The variables that unknown values were first assigned to."""
+        self.kept: list[object] = []
+        """Keeps alive what is known by its id."""
+
+    # -- where we are
+
+    def spend(self) -> None:
+        self.operations += 1
+        if self.operations > self.budget:
+            raise BudgetSpentError
+
+    def site(self, node: ast.AST | None = None) -> Site:
+        node = node or self.node
+        key = (id(node), self.frame.function)
+        found = self._sites.get(key)
+        if found is None:
+            column = getattr(node, "col_offset", 0) + 1
+            line = getattr(node, "lineno", 1)
+            found = Site(self.frame.file, line, column, self.frame.function)
+            self._sites[key] = found
+        return found
+
+    def state(self, kind: type[T]) -> T:
+        """The one object of this kind that a library keeps for the run."""
+        found = self._states.get(kind)
+        if found is None:
+            found = self._states[kind] = kind()
+        return found
+
+    def doubt(self, why: str) -> None:
+        self.doubts[why] = None
+
+    def changed(self) -> None:
+        self.changes += 1
+
+    def shortened(self, count: int) -> int:
+        """So many of a known number of rounds that the end falls as it would."""
+        if count <= max(self.plan.rounds, 8):
+            return count
+        window = max(self.plan.window, self.period)
+        return self.plan.rounds if window == 1 else 2 * window + count % window
+
+    # -- unknown values
+
+    def unknown(
+        self,
+        text: str,
+        *made_of: Value,
+        part: bool = False,
+        element: bool = False,
+        data: bool = False,
+        fixed: bool | None = None,
+    ) -> Unknown:
+        """A value that the source does not tell, with what it was made of.
+
+        `part`: it belongs to the first of these, and is the same whenever it is asked for.
+        """
+        sources = NOTHING
+        settled = not element
+        for one in made_of:
+            more = one.sources()
+            if more:
+                sources = sources | more if sources else more
+            settled = settled and one.fixed
+        if fixed is not None:
+            settled = fixed
+        key: Hashable
+        if settled and (made_of or part):
+            key = self.facts.key_of(("made", text, *[one.key for one in made_of]))
+        elif settled and not self.loops:
+            key = self.facts.key_of(("made", text, id(self.node)))
+        else:
+            settled = False
+            self.serial += 1
+            key = ("new", self.serial)
+        if data and self.loops:
+            sources |= self.libraries.fetched(self.whole)
+        fetched = data or (bool(made_of) and all(_is_data(one) for one in made_of))
+        return Unknown(key, text[:200], settled, sources, fetched)
+
+    def attribute_of(self, value: Value, name: str) -> Value:
+        """An attribute that was set before, or something unknown that stays the same."""
+        fields = self.attributes_of(value)
+        found = fields.get(name)
+        if found is None:
+            made = self.unknown(f"{value.text}.{name}", value, part=True)
+            found = Unknown(
+                made.key,
+                made.text,
+                made.fixed,
+                made.sources(),
+                made.data,
+                of=value,
+                name=name,
+                given=isinstance(value, Unknown) and value.given,
+            )
+            if found.fixed or not isinstance(value, Unknown):
+                fields[name] = found
+        return found
+
+    def attributes_of(self, value: Value) -> dict[str, Value]:
+        found = self._fields.get(value.key)
+        if found is None:
+            found = self._fields[value.key] = {}
+            self.kept.append(value)
+        return found
+
+    def items_of(self, value: Value) -> dict[Hashable, Value]:
+        return self._parts.setdefault(value.key, {})
+
+    def escape(self, value: Value) -> None:
+        self.libraries.escape(self, value)  # type: ignore[arg-type]
+
+    # -- numbers
+
+    def number(self, value: Value) -> int:
+        """What stands for an unknown number that counts the micro-batches of a window."""
+        found = self.numbers.get(value.key)
+        if found is None:
+            found = self.numbers[value.key] = self.plan.window
+            self.kept.append(value)
+        return found
+
+    def is_numbered(self, value: Value) -> bool:
+        return value.key in self.numbers
+
+    def known_number(self, value: Value) -> float | None:
+        if isinstance(value, Constant):
+            number = value.value
+            if isinstance(number, (int, float)) and not isinstance(number, bool):
+                return number
+            return None
+        return self.numbers.get(value.key)
+
+    def saw_period(self, period: Plain) -> None:
+        if isinstance(period, int) and 1 < period <= LONGEST_WINDOW:
+            if id(self.node) in self.facts.gates:
+                self.period = max(self.period, period)
+
+    def wants_longer(self, bound: float, count: Constant) -> None:
+        """A counter is compared with a number that the rehearsed rounds don't reach."""
+        if self.gating and isinstance(bound, int) and 1 < bound <= LONGEST_WINDOW:
+            self.period = max(self.period, bound)
+
+    def round_number(self, place: int, of: Value) -> Constant:
+        """The number of a round: of a loop that was cut short, one that would go on."""
+        for loop in reversed(self.loops):
+            if loop.goes_over(of):
+                return Constant(place) if loop.exact else Count(place, float(loop.rounds))
+        return Constant(place)
+
+    def counted(self, number: Constant) -> Constant:
+        """A number that a loop counts up, of which the rehearsal sees the beginning only."""
+        loop = self.loops[-1] if self.loops else None
+        if loop is None or isinstance(number, Count) or not isinstance(number.value, int):
+            return number
+        if isinstance(number.value, bool) or all(one.exact for one in self.loops):
+            return number
+        limit = 1
+        for one in self.loops:
+            limit *= max(1, one.rounds)
+        return Count(number.value, float(limit))
+
+    # -- questions
+
+    def answered(self, condition: Condition) -> bool | None:
+        known = self._known(condition)
+        return None if known is None else known != condition.negated
+
+    def _known(self, condition: Condition) -> bool | None:
+        """An answer given before. What equals one constant equals no other."""
+        known = self.answers.get(condition.key)
+        if known is None and condition.sign == "==" and isinstance(condition.right, Constant):
+            same = self.equal.get(condition.left.key)
+            if same is not None and same.value != condition.right.value:
+                return False
+        return known
+
+    def learn(self, condition: Condition, answer: bool) -> None:
+        """The program itself makes sure of it: else it would raise."""
+        self._remember(condition, answer != condition.negated)
+
+    def _remember(self, condition: Condition, known: bool) -> None:
+        self.answers[condition.key] = known
+        self.kept.append(condition)
+        if known and condition.sign == "==" and isinstance(condition.right, Constant):
+            self.equal[condition.left.key] = condition.right
+
+    def ask(self, condition: Condition, *, prefer: bool | None = None) -> bool:
+        """The answer of the plan; `prefer`: the one that a run would rather begin with."""
+        known = self._known(condition)
+        if known is None:
+            known = self._decide(condition, prefer)
+            self._remember(condition, known)
+        return known != condition.negated
+
+    def _decide(self, condition: Condition, prefer: bool | None) -> bool:
+        """The plan's answer to a condition, its negation aside."""
+        fixed = condition.fixed
+        line = getattr(self.node, "lineno", 0)
+        key = condition.key if fixed else (self.frame.file, line, condition.text)
+        question = self.questions.get(key)
+        if question is None:
+            plain = Condition(condition.sign, condition.left, condition.right)
+            default = self.libraries.default_answer(self, plain)  # type: ignore[arg-type]
+            answer = condition.sign != "is" if default is None else default
+            # Asked as written: `if not x` is answered so that its body runs.
+            if default is None and condition.negated and condition.sign != "is":
+                answer = False
+            if prefer is not None and not (default is not None and not fixed):
+                answer = prefer != condition.negated
+            question = Question(plain, key, fixed, answer, line=line)
+            question.periodic = not fixed and any(
+                isinstance(one, Count) or _counts(one) for one in condition.operands()
+            )
+            self.questions[key] = question
+            if fixed:
+                question.answer = self.plan.settings.get(key, self.plan.first.get(key, answer))
+        question.times += 1
+        if fixed:
+            return question.answer
+        mode = self.plan.chance.get(key)
+        return _by_chance(mode, question, self.plan.window)
+
+    # -- writing, so that it can be undone
+
+    def write(self, table: dict[Any, Any], key: Any, value: Any) -> None:
+        if self._journal is not None:
+            self._journal.append((table, key, table.get(key, MISSING)))
+        table[key] = value
+        self.changes += 1
+
+    @contextmanager
+    def speculation(self, node: ast.AST) -> Iterator[list[tuple[dict[Any, Any], Any, Any]]]:
+        """Writes of a branch whose condition stays open, to be merged by whoever asked."""
+        outer = self._journal
+        journal: list[tuple[dict[Any, Any], Any, Any]] = []
+        self._journal = journal
+        self._speculating.append(node)
+        try:
+            yield journal
+        finally:
+            self._journal = outer
+            self._speculating.pop()
+            if outer is not None:
+                outer.extend(journal)
+
+    @property
+    def half_taken(self) -> bool:
+        """Inside a branch whose condition stays open."""
+        return bool(self._speculating)
+
+    def must_be_sure(self) -> None:
+        """Something happens that cannot be undone: no branch may be half-taken here."""
+        if self._speculating:
+            raise LoudError(tuple(self._speculating))
+
+
+def _is_data(value: Value) -> bool:
+    if isinstance(value, Unknown):
+        return value.data
+    return isinstance(value, Constant)
+
+
+def _counts(value: Value) -> bool:
+    return isinstance(value, Unknown) and not value.fixed and "count" in value.sources()
+
+
+def _by_chance(mode: Mode | None, question: Question, window: int) -> bool:
+    if mode is None:
+        return question.answer
+    if mode == "yes":
+        return True
+    if mode == "no":
+        return False
+    if mode == "periodic":
+        return question.times % max(2, window) == 0
+    return (question.times == ONCE_AT) == (mode == "once")
+
+
+class _Missing:
+    pass
+
+
+MISSING = _Missing()
+LONGEST_WINDOW = 128

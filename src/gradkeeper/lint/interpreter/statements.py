@@ -1,0 +1,618 @@
+"""Statements: what a block does, and which way it leaves."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from gradkeeper.lint.interpreter.expressions import SIGNS, Expressions
+from gradkeeper.lint.interpreter.facts import loop_kind
+from gradkeeper.lint.interpreter.objects import Generator, Iterated
+from gradkeeper.lint.interpreter.state import MISSING, Loop, ProgramEndsError, RaisedError
+from gradkeeper.lint.interpreter.values import (
+    NONE,
+    Condition,
+    Constant,
+    Count,
+    Dict,
+    List,
+    Tuple,
+    Unknown,
+    Value,
+    either,
+)
+
+MOST_QUIET = 16
+"""Rounds of a known loop that does nothing to gradients."""
+EPOCHS = 2
+MOST_WHILE = 64
+
+
+@dataclass(slots=True)
+class Return:
+    value: Value
+
+
+class Jump:
+    pass
+
+
+BREAK = Jump()
+CONTINUE = Jump()
+Signal = Jump | Return | None
+
+
+class Statements(Expressions):
+    """The part of a machine that executes."""
+
+    def block(self, statements: list[ast.stmt]) -> Signal:
+        skipped = self.facts.skipped
+        for statement in statements:
+            if id(statement) in skipped:
+                continue
+            self.operations += 1
+            if self.operations > self.budget:
+                self.spend()
+            self.node = statement
+            handler = HANDLERS.get(type(statement))
+            if handler is not None:
+                signal = handler(self, statement)
+                if signal is not None:
+                    return signal
+        return None
+
+    # -- assignments
+
+    def _expression(self, node: ast.Expr) -> Signal:
+        if not isinstance(node.value, ast.Constant):
+            self.evaluate(node.value)
+        return None
+
+    def _assign(self, node: ast.Assign) -> Signal:
+        value = self.evaluate(node.value)
+        self.node = node
+        for target in node.targets:
+            self.assign(target, value)
+        return None
+
+    def _annotated(self, node: ast.AnnAssign) -> Signal:
+        if node.value is not None:
+            self.assign(node.target, self.evaluate(node.value))
+        return None
+
+    def _augmented(self, node: ast.AugAssign) -> Signal:
+        old = self.evaluate(_loading(node.target))
+        change = self.evaluate(node.value)
+        self.node = node
+        sign = SIGNS[type(node.op)]
+        if isinstance(old, List) and sign == "+":
+            self.call(old.attribute(self.whole, "extend"), change)
+            return None
+        new = old.augment(self.whole, sign, change)
+        if new is None:
+            new = self.combine(sign, old, change)
+            if isinstance(new, Constant):
+                new = self.counted(new)
+        self.assign(node.target, new)
+        return None
+
+    def assign(self, target: ast.expr, value: Value) -> None:
+        match target:
+            case ast.Name():
+                value = self.as_window(target.id, value)
+                value.named(self.whole, target.id)
+                self.write(self.frame.owner_of(target.id), target.id, value)
+            case ast.Attribute():
+                of = self.evaluate(target.value)
+                value = self.as_window(target.attr, value)
+                value.named(self.whole, target.attr)
+                before, self.node = self.node, target
+                of.set_attribute(self.whole, target.attr, value)
+                self.node = before
+            case ast.Subscript():
+                of = self.evaluate(target.value)
+                key = self.evaluate(target.slice)
+                before, self.node = self.node, target
+                of.set_item(self.whole, key, value)
+                self.node = before
+                if isinstance(key, Constant) and isinstance(key.value, str):
+                    value.named(self.whole, key.value)
+            case ast.Tuple() | ast.List():
+                self._unpack(target.elts, value)
+            case ast.Starred():
+                self.assign(target.value, value)
+
+    def as_window(self, name: str, value: Value) -> Value:
+        """`accumulation_steps = 1` is one setting among others, where windows are counted by it."""
+        if name in self.facts.window_names and isinstance(value, Constant):
+            if type(value.value) is int and value.value == 1 and value.reach is None:
+                key = self.facts.key_of(("window", self.frame.file, name))
+                return Unknown(key, name)
+        return value
+
+    def _unpack(self, targets: list[ast.expr], value: Value) -> None:
+        value = value.resolve(self.whole)
+        count = len(targets)
+        star = next((n for n, one in enumerate(targets) if isinstance(one, ast.Starred)), None)
+        parts: list[Value] = []
+        if isinstance(value, (Tuple, List)) and not (isinstance(value, List) and value.open):
+            parts = list(value.values)
+        elif isinstance(value, Dict):
+            parts = value.elements()
+        elif not isinstance(value, Unknown) and not value.endless():
+            parts = list(value.iterate(self.whole))[: count + 8]
+        if star is not None and len(parts) >= count - 1:
+            rest = len(parts) - (count - 1)
+            parts[star : star + rest] = [List(parts[star : star + rest])]
+        if len(parts) != count:
+            parts = [value.item(self.whole, Constant(place)) for place in range(count)]
+        for target, part in zip(targets, parts, strict=True):
+            self.assign(target, part)
+
+    def _delete(self, node: ast.Delete) -> Signal:
+        for target in node.targets:
+            if isinstance(target, ast.Attribute):
+                of = self.evaluate(target.value)
+                of.delete_attribute(self.whole, target.attr)
+        return None
+
+    # -- branches
+
+    def _if(self, node: ast.If) -> Signal:
+        loud = self.facts.is_loud(node) or self._leaves_loudly(node)
+        gate = id(node) in self.facts.counters
+        self.gating += gate
+        try:
+            answer = self.truth_of(node.test, loud=loud)
+        finally:
+            self.gating -= gate
+        if _raises(node.body) != bool(node.orelse and _raises(node.orelse)):
+            # Nobody trains by way of an exception, whatever the numbers say that were assumed.
+            taken = not _raises(node.body)
+            if isinstance(answer, Condition) and self.answered(answer) is None:
+                self.learn(answer, taken)
+            return self.block(node.body if taken else node.orelse)
+        if isinstance(answer, Condition):
+            known = self.answered(answer)
+            if known is not None:
+                answer = known
+            elif loud:
+                self.node = node
+                answer = self.ask(answer, prefer=_stays(node))
+            else:
+                return self._both(node, answer)
+        return self.block(node.body if answer else node.orelse)
+
+    def _leaves_loudly(self, node: ast.If) -> bool:
+        """A branch that skips the rest of a loop or function that does something."""
+        if id(node) not in self.facts.jumps:
+            return False
+        if self.loops and self.facts.is_loud(self.loops[-1].node):
+            return True
+        return bool(self.entered) and self.facts.is_loud(self.entered[-1])
+
+    def _both(self, node: ast.If, condition: Condition) -> Signal:
+        """A branch that does nothing to gradients: both sides are run, and their values joined."""
+        with self.speculation(node) as written:
+            signal = self.block(node.body)
+        yes = self._undo(written)
+        with self.speculation(node) as written:
+            other = self.block(node.orelse)
+        no = self._undo(written)
+        for key in yes.keys() | no.keys():
+            table, name, old = (yes.get(key) or no[key])[:3]
+            first = yes[key][3] if key in yes else old
+            second = no[key][3] if key in no else old
+            self._merge(table, name, condition, first, second)
+        if isinstance(signal, Return) and isinstance(other, Return):
+            return Return(either(condition, signal.value, other.value, self.whole))
+        for one, test in ((signal, condition), (other, condition.negate())):
+            if isinstance(one, Return):
+                self.frame.returns.append((test, one.value))
+        return None
+
+    def _undo(self, written: list[tuple[dict[Any, Any], Any, Any]]) -> dict[Any, Any]:
+        """Takes back what a branch wrote; by place: the table, the name, what was, what came."""
+        found: dict[Any, tuple[Any, Any, Any, Any]] = {}
+        for table, name, old in written:
+            key = (id(table), name)
+            first = found[key][2] if key in found else old
+            found[key] = (table, name, first, table.get(name, MISSING))
+        for table, name, old, _ in found.values():
+            if old is MISSING:
+                table.pop(name, None)
+            else:
+                table[name] = old
+        return found
+
+    def _merge(
+        self, table: dict[Any, Any], name: Any, condition: Condition, yes: Any, no: Any
+    ) -> None:
+        if yes is MISSING or no is MISSING:
+            self.write(table, name, no if yes is MISSING else yes)
+        elif isinstance(yes, Value) and isinstance(no, Value):
+            self.write(table, name, either(condition, yes, no, self.whole))
+        elif isinstance(yes, tuple) and isinstance(no, tuple):
+            self.write(table, name, (yes[0], either(condition, yes[1], no[1], self.whole)))
+
+    def _match(self, node: ast.Match) -> Signal:
+        subject = self.evaluate(node.subject)
+        for case in node.cases:
+            answer = self._matches(case.pattern, subject)
+            if isinstance(answer, Condition):
+                known = self.answered(answer)
+                answer = self.ask(answer) if known is None else known
+            if answer and case.guard is not None:
+                guard = self.truth_of(case.guard, loud=True)
+                answer = self.ask(guard) if isinstance(guard, Condition) else guard
+            if answer:
+                return self.block(case.body)
+        return None
+
+    def _matches(self, pattern: ast.pattern, subject: Value) -> bool | Condition:
+        m = self.whole
+        match pattern:
+            case ast.MatchValue():
+                return subject.equals(m, self.evaluate(pattern.value))
+            case ast.MatchSingleton():
+                if pattern.value is None:
+                    return subject.is_none(m)
+                return subject.equals(m, Constant(pattern.value))
+            case ast.MatchAs():
+                answer = self._matches(pattern.pattern, subject) if pattern.pattern else True
+                if pattern.name and answer is not False:
+                    self.write(self.frame.names, pattern.name, subject)
+                return answer
+            case ast.MatchOr():
+                answers = [self._matches(one, subject) for one in pattern.patterns]
+                if True in answers:
+                    return True
+                open_ones = [one for one in answers if isinstance(one, Condition)]
+                return open_ones[0] if open_ones else False
+            case ast.MatchSequence():
+                for place, one in enumerate(pattern.patterns):
+                    self._matches(one, subject.item(m, Constant(place)))
+                return True
+            case _:
+                return Condition("", self.unknown(f"case {pattern.lineno}", subject))
+
+    # -- loops
+
+    def _for(self, node: ast.For | ast.AsyncFor) -> Signal:
+        iterable = self.evaluate(node.iter).resolve(self.whole)
+        kind = loop_kind(self.facts, node)
+        loop = self._loop(node, kind, iterable)
+        signals: list[Signal] = []
+
+        def each(element: Value) -> bool:
+            if loop.index >= loop.rounds:
+                return True
+            self.spend()
+            self.node = node
+            self.libraries.round_begins(self.whole, loop, element)
+            frame, self.frame = self.frame, home
+            self.assign(node.target, element)
+            signal = self.block(node.body)
+            self.frame = frame
+            loop.index += 1
+            if signal is BREAK or isinstance(signal, Return):
+                signals.append(signal)
+                return True
+            return False
+
+        home = self.frame
+        before = dict(home.names) if kind == "quiet" else {}
+        self.libraries.loop_begins(self.whole, loop)
+        self.loops.append(loop)
+        try:
+            iterable.for_each(self.whole, each)
+        finally:
+            self.frame = home
+            self.loops.remove(loop)
+        self.node = node
+        self.libraries.loop_ends(self.whole, loop)
+        if kind == "quiet" and not loop.exact:
+            self._forget_counters(before)
+        if signals and isinstance(signals[0], Return):
+            return signals[0]
+        if not signals and node.orelse:
+            return self.block(node.orelse)
+        return None
+
+    def _forget_counters(self, before: dict[str, Value]) -> None:
+        """Numbers that a loop of unknown length has changed are not known after it."""
+        for name, value in list(self.frame.names.items()):
+            if isinstance(value, Constant) and isinstance(value.value, (int, float)):
+                if before.get(name) is not value and not isinstance(value.value, bool):
+                    self.write(self.frame.names, name, self.unknown(name))
+
+    def _loop(self, node: ast.AST, kind: str, iterable: Value) -> Loop:
+        count = self._count(iterable)
+        rounds, exact = self._rounds(node, kind, iterable, count)
+        if exact and isinstance(iterable.length(self.whole), Count):
+            exact = False
+        site = self.site(node)
+        return Loop(node, kind, rounds, exact, site=site, iterable=iterable)  # type: ignore[arg-type]
+
+    def _count(self, iterable: Value) -> int | None:
+        """How many rounds the source tells of."""
+        if isinstance(iterable, (Unknown, Generator)):
+            return None
+        if isinstance(iterable, Iterated):
+            return None
+        if iterable.endless():
+            return None
+        number = iterable.length(self.whole)
+        if isinstance(number, Constant) and isinstance(number.value, int):
+            return number.value
+        return None
+
+    def _rounds(
+        self, node: ast.AST, kind: str, iterable: Value, count: int | None
+    ) -> tuple[int, bool]:
+        """How many rounds to rehearse, and whether these are all."""
+        if id(node) in self.facts.yielding:
+            if count is None:
+                return self.plan.rounds, False
+            return min(count, MOST_WHILE), count <= MOST_WHILE
+        if kind == "quiet":
+            if count is None:
+                return (MOST_QUIET, True) if isinstance(iterable, Generator) else (1, False)
+            return min(count, MOST_QUIET), count <= MOST_QUIET
+        if isinstance(iterable, (List, Tuple)) and count is not None and count <= MOST_QUIET:
+            return count, True
+        if kind == "outer":
+            if count is not None and count <= EPOCHS + 1:
+                return count, True
+            return EPOCHS, False
+        if count is None:
+            return self._open_rounds(iterable), False
+        rounds = self.shortened(count)
+        return rounds, rounds == count
+
+    def _open_rounds(self, iterable: Value) -> int:
+        """A loop that only fills a window runs as often as the window is long."""
+        number = iterable.asked_number()
+        if number is not None and len(self.loops) > 0 and self.fills_window(self.node):
+            return self.number(number)
+        if number is not None and self.is_numbered(number):
+            return self.number(number)
+        return self.plan.rounds
+
+    def fills_window(self, node: ast.AST) -> bool:
+        """The loop credits and does not spend: the step comes after it."""
+        return id(node) in self.facts.fills
+
+    def _while(self, node: ast.While) -> Signal:
+        kind = loop_kind(self.facts, node)
+        most = {"quiet": 2, "outer": EPOCHS, "batches": self.plan.rounds}[kind]
+        if id(node) in self.facts.yielding:
+            most = MOST_WHILE
+        loop = Loop(node, kind, MOST_WHILE, False, site=self.site(node))  # type: ignore[arg-type]
+        self.libraries.loop_begins(self.whole, loop)
+        self.loops.append(loop)
+        signal: Signal = None
+        try:
+            while loop.index < MOST_WHILE:
+                answer = self.truth_of(node.test, loud=False)
+                if answer is False:
+                    break
+                # An open test, or one that is always true, ends when enough was seen.
+                open_ended = isinstance(answer, Condition) or isinstance(node.test, ast.Constant)
+                if loop.index >= most and (open_ended or kind != "quiet"):
+                    break
+                self.spend()
+                self.libraries.round_begins(self.whole, loop, None)
+                signal = self.block(node.body)
+                loop.index += 1
+                if signal is BREAK or isinstance(signal, Return):
+                    break
+        finally:
+            self.loops.remove(loop)
+        self.node = node
+        self.libraries.loop_ends(self.whole, loop)
+        if isinstance(signal, Return):
+            return signal
+        if signal is not BREAK and node.orelse:
+            return self.block(node.orelse)
+        return None
+
+    # -- with and try
+
+    def _with(self, node: ast.With | ast.AsyncWith) -> Signal:
+        return self._managed(node, 0)
+
+    def _managed(self, node: ast.With | ast.AsyncWith, place: int) -> Signal:
+        if place == len(node.items):
+            return self.block(node.body)
+        item = node.items[place]
+        manager = self.evaluate(item.context_expr).resolve(self.whole)
+        if isinstance(manager, Generator):
+            return self._around(manager, node, place)
+        self.node = item.context_expr
+        entered = manager.enter(self.whole)
+        if item.optional_vars is not None:
+            self.assign(item.optional_vars, entered)
+        try:
+            signal = self._managed(node, place + 1)
+        finally:
+            self.node = node
+            manager.leave(self.whole)
+        return signal
+
+    def _around(self, manager: Generator, node: ast.With | ast.AsyncWith, place: int) -> Signal:
+        """A @contextmanager function: its body runs around that of the `with`."""
+        signals: list[Signal] = []
+        home = self.frame
+
+        def inside(value: Value) -> bool:
+            if signals:
+                return True
+            frame, self.frame = self.frame, home
+            variable = node.items[place].optional_vars
+            if variable is not None:
+                self.assign(variable, value)
+            signals.append(self._managed(node, place + 1))
+            self.frame = frame
+            return False
+
+        manager.for_each(self.whole, inside)
+        if not signals:
+            return self._managed(node, place + 1)
+        return signals[0]
+
+    def _try(self, node: ast.Try) -> Signal:
+        depth = (len(self.loops), len(self.entered), self.frame)
+        signal: Signal = None
+        due = self._plan_fault(node)
+        try:
+            signal = self.block(node.body)
+            if signal is None and node.orelse:
+                signal = self.block(node.orelse)
+        except RaisedError:
+            self._come_back(depth)
+            if not node.handlers:
+                self.block(node.finalbody)
+                raise
+            self.libraries.caught(self.whole)
+            handler = node.handlers[0]
+            if handler.name:
+                self.write(self.frame.names, handler.name, self.unknown(handler.name, fixed=False))
+            signal = self.block(handler.body)
+        finally:
+            if due:
+                self.fault_due = None
+        if node.finalbody:
+            signal = self.block(node.finalbody) or signal
+        return signal
+
+    def _come_back(self, depth: tuple[int, int, Any]) -> None:
+        loops, entered, frame = depth
+        del self.loops[loops:]
+        del self.entered[entered:]
+        self.frame = frame
+
+    def _plan_fault(self, node: ast.Try) -> bool:
+        """Where the plan says so, the next backward in this block raises."""
+        if not node.handlers or not self.facts.is_loud(node):
+            return False
+        if not self.loops or any(isinstance(one, ast.Raise) for one in node.handlers[0].body):
+            return False
+        key = (self.frame.file, node.lineno)
+        self.faults[key] = self.faults.get(key, 0) + 1
+        if self.plan.fault == key and self.faults[key] == 2:
+            self.fault_due = node
+            return True
+        return False
+
+    def _raise(self, node: ast.Raise) -> Signal:
+        value = self.evaluate(node.exc) if node.exc else NONE
+        raise RaisedError(value, self.site(node))
+
+    # -- definitions
+
+    def _global(self, node: ast.Global) -> Signal:
+        for name in node.names:
+            self.frame.outer[name] = self.frame.module or self.frame
+        return None
+
+    def _nonlocal(self, node: ast.Nonlocal) -> Signal:
+        for name in node.names:
+            frame = self.frame.around
+            while frame is not None and name not in frame.names:
+                frame = frame.around
+            if frame is not None:
+                self.frame.outer[name] = frame
+        return None
+
+    def _return(self, node: ast.Return) -> Signal:
+        return Return(self.evaluate(node.value) if node.value else NONE)
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Signal:
+        made = self.whole.decorate(node.decorator_list, self.whole.define(node))
+        self.write(self.frame.owner_of(node.name), node.name, made)
+        return None
+
+    def _class(self, node: ast.ClassDef) -> Signal:
+        made = self.whole.define_class(node)
+        self.write(self.frame.owner_of(node.name), node.name, made)
+        return None
+
+    def _import(self, node: ast.Import) -> Signal:
+        self.whole.import_names(node)
+        return None
+
+    def _import_from(self, node: ast.ImportFrom) -> Signal:
+        self.whole.import_from(node)
+        return None
+
+
+def _stays(node: ast.If) -> bool | None:
+    """The answer that goes on with the loop or function, where one of them leaves it."""
+    leaves = [bool(one) and isinstance(one[-1], LEAVES) for one in (node.body, node.orelse)]
+    if leaves[0] == leaves[1]:
+        return None
+    return leaves[1]
+
+
+LEAVES = (ast.Break, ast.Return, ast.Continue)
+
+
+def _loading(target: ast.expr) -> ast.expr:
+    """The target of `x += 1`, read."""
+    return target
+
+
+def _raises(body: list[ast.stmt]) -> bool:
+    """The branch ends in an exception or leaves the program: nobody trains that way."""
+    for statement in body:
+        if isinstance(statement, ast.Raise):
+            return True
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            function = statement.value.func
+            name = getattr(function, "attr", getattr(function, "id", ""))
+            if name in ("exit", "quit", "_exit", "abort"):
+                return True
+    return False
+
+
+Kind = Literal["quiet", "outer", "batches"]
+HANDLERS: dict[type[ast.stmt], Callable[[Any, Any], Signal]] = {
+    ast.Expr: Statements._expression,
+    ast.Assign: Statements._assign,
+    ast.AnnAssign: Statements._annotated,
+    ast.AugAssign: Statements._augmented,
+    ast.If: Statements._if,
+    ast.For: Statements._for,
+    ast.AsyncFor: Statements._for,
+    ast.While: Statements._while,
+    ast.With: Statements._with,
+    ast.AsyncWith: Statements._with,
+    ast.Try: Statements._try,
+    ast.TryStar: Statements._try,
+    ast.Raise: Statements._raise,
+    ast.Return: Statements._return,
+    ast.Break: lambda machine, node: BREAK,
+    ast.Continue: lambda machine, node: CONTINUE,
+    ast.FunctionDef: Statements._function,
+    ast.AsyncFunctionDef: Statements._function,
+    ast.ClassDef: Statements._class,
+    ast.Import: Statements._import,
+    ast.ImportFrom: Statements._import_from,
+    ast.Global: Statements._global,
+    ast.Nonlocal: Statements._nonlocal,
+    ast.Delete: Statements._delete,
+    ast.Match: Statements._match,
+}
+__all__ = [
+    "BREAK",
+    "CONTINUE",
+    "Jump",
+    "Kind",
+    "ProgramEndsError",
+    "Return",
+    "Signal",
+    "Statements",
+]
