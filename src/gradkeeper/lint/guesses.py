@@ -1,0 +1,61 @@
+"""The only place that may look at the user's names.
+
+An entry says what something unknown is taken for, where its use does not tell. It never raises or
+silences a finding by itself. Each names the labelled case that needs it; one that none needs goes.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+OPTIMIZER = re.compile(r"optim|(^|[_.])(opt|optims?|opts|solver)([_.\d]|$)|_opt$|Opt\d*$|^opt[A-Z]")
+"""Something that is stepped, never zeroed, and not seen being built."""
+SCHEDULER = re.compile(r"sched|(^|_)lr_?(decay)?$|warmup|plateau", re.I)
+SCALER = re.compile(r"scaler", re.I)
+MODULE = re.compile(r"model|net|(^|_)(actor|critic|encoder|decoder|generator|discriminator)$", re.I)
+"""Something that is called with data and nothing else is asked of."""
+
+HARMLESS = re.compile(
+    r"lr|learning_rate|save|checkpoint|ckpt|log|print|state|load|schedul|warmup|repr|isinstance|len|"
+    r"get_|count|report|record|to_device|is_|has_|write|track|watch|summary|format|str",
+    re.I,
+)
+"""Functions that are given an optimizer to read it, set its rate or save it."""
+ACTS = re.compile(r"backward|zero_?grad|clear_?grad|reset_?grad|optimi[sz]e_step", re.I)
+"""Functions that say they handle gradients."""
+
+
+ACCUMULATES = re.compile(r"accum", re.I)
+"""A window that the program itself calls accumulation: styles/bug/55, the model's own mean loss."""
+
+
+def is_accumulation(words: set[str]) -> bool:
+    return any(ACCUMULATES.search(word) for word in words)
+
+
+@lru_cache(maxsize=4096)
+def _kind(last: str, steps: bool) -> str:
+    if SCALER.search(last):
+        return "scaler"
+    if SCHEDULER.search(last):
+        return "scheduler"
+    if OPTIMIZER.search(last):
+        return "optimizer"
+    if not steps and MODULE.search(last):
+        return "module"
+    return ""
+
+
+def kind_of(text: str, uses: set[str]) -> str:
+    return _kind(text.rpartition(".")[2], "step" in uses)
+
+
+@lru_cache(maxsize=4096)
+def is_harmless(name: str) -> bool:
+    return HARMLESS.search(name) is not None
+
+
+@lru_cache(maxsize=4096)
+def acts_on_gradients(name: str) -> bool:
+    return ACTS.search(name) is not None

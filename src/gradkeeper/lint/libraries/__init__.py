@@ -1,0 +1,25 @@
+"""Stand-ins for what programs import, by full dotted names: ordinary classes that emit events.
+
+leaves        parameters that were never told apart, and how they are
+recording     the tape of a run, and what is settled when it has ended
+tensors       tensors, parameters and their gradients: where a value comes from
+nn            torch.nn: modules, layers, losses
+optim         torch.optim: optimizers, their groups, schedulers
+amp           torch.amp: autocast and gradient scaling
+unknowns      what an unknown value turns out to be, by what is done with it
+torch         torch itself, by dotted names: functions, modes, data, wrappers
+distributed   ranks: FSDP2, ZeRO, RPC optimizers, horovod
+python        Python's own functions and modules, tqdm and argparse among them
+accelerate    Accelerate: windows, prepared optimizers and schedulers
+fabric        Lightning Fabric
+driving       frameworks that call the program, and in which order
+lightning     LightningModule, by hand and automatic
+transformers  Trainer subclasses, schedules, networks with a loss of their own; peft, diffusers
+ignite        ignite's engines and handlers
+deepspeed     an engine that divides, steps and zeroes by itself
+apex          amp.initialize, scale_loss, master_params
+timm          scalers that scale, step and update in one call
+networks      networks and losses of torchvision, timm, PyG, monai and others
+optimizers    optimizers of other packages; opacus, composer, SAM
+registry      all of them together, as the machine asks
+"""

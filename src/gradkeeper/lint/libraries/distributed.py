@@ -1,0 +1,121 @@
+"""torch.distributed, torch.optim.swa_utils and horovod: wrappers around modules and optimizers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gradkeeper.lint.interpreter.objects import BuiltIn, LibraryClass, StandIn, visible
+from gradkeeper.lint.interpreter.values import NONE, Call, Condition, Unknown, Value
+from gradkeeper.lint.libraries import optim
+from gradkeeper.lint.libraries.leaves import atoms, words
+from gradkeeper.lint.libraries.nn import module_of
+from gradkeeper.lint.libraries.optim import Optimizer, optimizer_of
+from gradkeeper.lint.libraries.python import Nothing
+from gradkeeper.lint.libraries.tensors import Modes
+from gradkeeper.lint.libraries.unknowns import as_module, as_optimizer, kind_of
+
+if TYPE_CHECKING:
+    from gradkeeper.lint.interpreter.machine import Machine
+
+
+class Remote(StandIn):
+    """An optimizer over RPC: gradients live in a context of their own, on other machines."""
+
+    __slots__ = ()
+
+    @visible
+    def step(self, call: Call) -> Value:
+        return NONE
+
+    @visible
+    def zero_grad(self, call: Call) -> Value:
+        return NONE
+
+
+def _sharded(call: Call) -> Value:
+    """fully_shard(module): the module itself, whose ranks exchange gradients from now on."""
+    m = call.m
+    given = (call.argument(0, "module") or NONE).resolve(m)
+    module = module_of(given)
+    if module is None and isinstance(given, Unknown):
+        module = as_module(m, given)
+    if module is not None:
+        m.must_be_sure()
+        for leaf in atoms(module.leaves()):
+            leaf.replicated = True
+        m.attributes_of(module.me)["set_requires_gradient_sync"] = BuiltIn("sync", _set_sync)
+        m.attributes_of(module.me)["set_is_last_backward"] = BuiltIn("last", _nothing)
+    return given
+
+
+def _set_sync(call: Call) -> Value:
+    on = (call.argument(0, "requires_gradient_sync") or NONE).truth(call.m)
+    call.m.must_be_sure()
+    call.m.state(Modes).unsynced = not (call.m.ask(on) if isinstance(on, Condition) else on)
+    return NONE
+
+
+def _nothing(call: Call) -> Value:
+    return NONE
+
+
+def wrapped_optimizer(call: Call) -> Value:
+    """A wrapper around an optimizer: for whoever uses it, the optimizer itself."""
+    for one in (*call.args, *call.kwargs.values()):
+        given = one.resolve(call.m)
+        if optimizer_of(given) is not None:
+            return given
+        if isinstance(given, Unknown) and kind_of(call.m, given) == "optimizer":
+            return as_optimizer(call.m, given) or given
+    return call.m.unknown("optimizer")
+
+
+def _zero_redundancy(call: Call) -> Value:
+    kind = call.kwargs.get("optimizer_class")
+    return optim.build(call, kind.text if kind is not None else "Adam")
+
+
+def _remote(call: Call) -> Value:
+    return Remote()
+
+
+def _averaged_by_hand(call: Call) -> Value:
+    given = wrapped_optimizer(call)
+    return given if isinstance(given, Optimizer) else Remote()
+
+
+EXACT = {
+    "torch.distributed.fsdp.fully_shard": _sharded,
+    "torch.distributed._composable.fsdp.fully_shard": _sharded,
+    "torch.distributed._composable.replicate": _sharded,
+    "torch.distributed.optim.ZeroRedundancyOptimizer": _zero_redundancy,
+    "torch.distributed.optim.DistributedOptimizer": _remote,
+    "torch.distributed.optim.PostLocalSGDOptimizer": _averaged_by_hand,
+    "torch.distributed.autograd.backward": _nothing,
+    "torch.distributed.autograd.context": lambda call: Nothing(call.m.unknown("context")),
+}
+
+
+def find(m: Machine, name: str) -> Value | None:
+    """Names of torch that wrap what others have made."""
+    work = EXACT.get(name)
+    if work is None:
+        return None
+    last = name.rpartition(".")[2]
+    return LibraryClass(name, work) if last[:1].isupper() else BuiltIn(name, work)
+
+
+OF_HOROVOD = words(
+    """init shutdown broadcast_parameters broadcast_optimizer_state broadcast_object barrier"""
+)
+
+
+def find_horovod(m: Machine, name: str) -> Value | None:
+    last = name.rpartition(".")[2]
+    if last == "DistributedOptimizer":
+        return LibraryClass(name, wrapped_optimizer)
+    if last in OF_HOROVOD:
+        return BuiltIn(name, _nothing)
+    if last in ("allreduce", "allgather", "broadcast", "allreduce_"):
+        return BuiltIn(name, lambda call: m.unknown(last, data=True, fixed=False))
+    return None

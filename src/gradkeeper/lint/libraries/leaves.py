@@ -1,0 +1,83 @@
+"""Parameters: what gradients are kept for.
+
+A `Leaf` stands for parameters that nothing has told apart so far: a layer, a network that was not
+seen, a single tensor. When a program does tell some of them apart (`model.fc`, `if "bias" in
+name`), the leaf is split, and whoever held it holds its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from gradkeeper.lint.interpreter.values import Sources
+
+Leaves = frozenset["Leaf"]
+
+
+@dataclass(slots=True, eq=False)
+class Leaf:
+    """Parameters that were never told apart. `seen`: the source shows that they exist."""
+
+    name: str
+    seen: bool = False
+    requires_grad: bool = True
+    trainable: bool = True
+    """False for inputs and copies: nobody expects an optimizer for them."""
+    tensor: bool = False
+    """One tensor rather than the parameters of a module."""
+    coupled: bool = False
+    """BatchNorm and its like: what it computes depends on the whole batch."""
+    replicated: bool = False
+    """Inside DistributedDataParallel."""
+    parts: tuple[Leaf, ...] = ()
+    asked_for: bool = False
+    """torch.autograd.grad was asked for its gradient."""
+    known: dict[Hashable, bool] = field(default_factory=dict)
+    """The conditions that set it apart, with what they say of it."""
+    _splits: dict[Hashable, tuple[Leaf, Leaf]] = field(default_factory=dict)
+
+    def split(self, by: Hashable, name: str = "") -> tuple[Leaf, Leaf]:
+        """The part to which a condition applies, and the rest."""
+        found = self._splits.get(by)
+        if found is None:
+            found = (self._part(by, True, name), self._part(by, False, ""))
+            self._splits[by] = found
+            self.parts = found
+        return found
+
+    def _part(self, by: Hashable, answer: bool, name: str) -> Leaf:
+        return Leaf(
+            f"{self.name}.{name}" if name else self.name,
+            self.seen,
+            self.requires_grad,
+            self.trainable,
+            self.tensor,
+            self.coupled,
+            self.replicated,
+            asked_for=self.asked_for,
+            known={**self.known, by: answer},
+        )
+
+
+def atoms(leaves: Iterable[Leaf]) -> Iterator[Leaf]:
+    """The leaves as they have been told apart by now, each once."""
+    seen: set[int] = set()
+    stack = list(leaves)[::-1]
+    while stack:
+        one = stack.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if one.parts:
+            stack.extend(reversed(one.parts))
+        else:
+            yield one
+
+
+def leaves_in(sources: Sources) -> Leaves:
+    return frozenset(one for one in sources if isinstance(one, Leaf))
+
+
+def words(text: str) -> frozenset[str]:
+    return frozenset(text.split())

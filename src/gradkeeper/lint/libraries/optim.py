@@ -1,0 +1,340 @@
+"""torch.optim: optimizers, their parameter groups, and schedulers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING
+
+from gradkeeper.lint.interpreter.objects import BuiltIn, StandIn, visible
+from gradkeeper.lint.interpreter.values import (
+    NONE,
+    Call,
+    Constant,
+    Dict,
+    List,
+    Sources,
+    Value,
+)
+from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
+from gradkeeper.lint.libraries.nn import StateDict, zero
+from gradkeeper.lint.libraries.recording import Owner, Tape
+from gradkeeper.lint.libraries.tensors import Params, parameters_in
+from gradkeeper.model import events as ev
+
+if TYPE_CHECKING:
+    from gradkeeper.lint.interpreter.machine import Machine
+
+STATELESS = words("LBFGS SGD ASGD")
+METRIC = words("ReduceLROnPlateau")
+
+
+class Frameworks:
+    """What holds for optimizers that were not seen being built, nor being handed to a framework."""
+
+    def __init__(self) -> None:
+        self.frozen_while: Callable[[Machine], bool] | None = None
+
+
+class Optimizer(StandIn):
+    """An optimizer. Its parameters are known, or settled when the run has ended."""
+
+    __slots__ = ("after", "before", "frozen_while", "groups", "kind", "named_by", "owner")
+
+    def __init__(self, owner: Owner, kind: str = "") -> None:
+        self.owner = owner
+        self.kind = kind
+        self.groups: list[Dict] = []
+        self.before: list[Value] = []
+        self.after: list[Value] = []
+        self.named_by = False
+        self.frozen_while: Callable[[Machine], bool] | None = None
+        """A framework's word on whether steps do nothing now."""
+
+    @property
+    def key(self) -> Hashable:
+        return ("optimizer", id(self.owner))
+
+    @property
+    def text(self) -> str:
+        return self.owner.name
+
+    def named(self, m: Machine, name: str) -> None:
+        if not self.named_by:
+            self.named_by = True
+            self.owner.name = name
+
+    def sources(self) -> Sources:
+        return frozenset(self.owner.leaves)
+
+    def attribute(self, m: Machine, name: str) -> Value:
+        if name == "param_groups":
+            return List(list(self._groups()), open=not self.owner.known)
+        if name in ("state", "defaults"):
+            return m.unknown(f"{self.text}.{name}")
+        if name in ("optimizer", "_optimizer", "optim", "base_optimizer"):
+            return self
+        if name in ("train", "eval"):
+            return BuiltIn(name, lambda call: NONE)
+        return StandIn.attribute(self, m, name)
+
+    def _groups(self) -> list[Dict]:
+        if not self.groups:
+            params = Params(tuple(self.owner.leaves), f"{self.text}.param_groups", one_shot=False)
+            self.groups.append(Dict.of([(Constant("params"), params)]))
+            self.groups[0].open = True
+        return self.groups
+
+    def idle(self, m: Machine) -> bool:
+        frozen = self.frozen_while
+        if frozen is None and not self.owner.known:
+            frozen = m.state(Frameworks).frozen_while
+        return frozen is not None and frozen(m)
+
+    def around(self, m: Machine, name: str, method: Value) -> Value:
+        return (
+            BuiltIn(name, lambda call: own_step(self, method, call)) if name == "step" else method
+        )
+
+    # -- building
+
+    def take(self, m: Machine, value: Value, use: str) -> None:
+        """Parameters, or groups of them, become its own."""
+        tape = m.state(Tape)
+        value = value.resolve(m)
+        given = value.values if isinstance(value, List) else [value]
+        if any(isinstance(one.resolve(m), Dict) for one in given):
+            for one in given:
+                self._take_group(m, one.resolve(m), use)
+            if isinstance(value, List) and value.open:
+                self.owner.known = False
+        else:
+            before = len(tape.notes)
+            leaves, whole = parameters_in(m, value, use)
+            self.owner.escaped = any(note.kind is ev.Exhaust for note in tape.notes[before:])
+            self._adopt(m, tape, leaves)
+            if not leaves and not whole:
+                self.owner.known = False
+            if isinstance(value, List) and value.open and not leaves:
+                self.owner.known = False
+
+    def _take_group(self, m: Machine, group: Value, use: str) -> None:
+        tape = m.state(Tape)
+        params = group.look("params") if isinstance(group, Dict) else None
+        if params is None:
+            self.owner.known = False
+            return
+        leaves, whole = parameters_in(m, params, use)
+        self._adopt(m, tape, leaves)
+        if not leaves and not whole:
+            self.owner.known = False
+        if isinstance(group, Dict):
+            kept = Params(tuple(leaves), "a group's parameters", one_shot=False)
+            made = Dict(dict(group.values), True)
+            made.values[("constant", "str", "params")] = (Constant("params"), kept)
+            self.groups.append(made)
+
+    def _adopt(self, m: Machine, tape: Tape, leaves: list[Leaf]) -> None:
+        new = [leaf for leaf in leaves if leaf not in self.owner.leaves]
+        self.owner.leaves.update(dict.fromkeys(new))
+        for leaf in atoms(new):
+            # Whatever an optimizer is given is meant to train.
+            leaf.trainable = leaf.trainable or not leaf.tensor
+        if new:
+            tape.note(m, ev.Adopt, new, owner=self.owner)
+
+    # -- what a program calls
+
+    @visible
+    def step(self, call: Call) -> Value:
+        take_step(call.m, self, call.argument(0, "closure"))
+        return call.m.unknown("loss", data=True, fixed=False)
+
+    @visible
+    def zero_grad(self, call: Call) -> Value:
+        m = call.m
+        if not self.idle(m):
+            if self.owner.known:
+                zero(m, tuple(self.owner.leaves), call.argument(0, "set_to_none"))
+            else:
+                zero(m, (self.owner,), call.argument(0, "set_to_none"))  # type: ignore[arg-type]
+        return NONE
+
+    @visible
+    def add_param_group(self, call: Call) -> Value:
+        group = call.argument(0, "param_group")
+        if group is not None:
+            self._take_group(call.m, group.resolve(call.m), "add_param_group")
+        return NONE
+
+    @visible
+    def state_dict(self, call: Call) -> Value:
+        return StateDict((), (self.owner.name,))
+
+    @visible
+    def load_state_dict(self, call: Call) -> Value:
+        return NONE
+
+    @visible
+    def register_step_pre_hook(self, call: Call) -> Value:
+        self.before.extend(call.args[:1])
+        return call.m.unknown("handle")
+
+    @visible
+    def register_step_post_hook(self, call: Call) -> Value:
+        self.after.extend(call.args[:1])
+        return call.m.unknown("handle")
+
+
+def take_step(
+    m: Machine, optimizer: Optimizer, closure: Value | None, *, scaler: str | None = None
+) -> None:
+    """step(): hooks, a closure if there is one, then the weights move."""
+    if optimizer.idle(m):
+        return
+    tape = m.state(Tape)
+    for hook in optimizer.before:
+        hook.call(Call(m, [optimizer, NONE, NONE]))
+    spends = True
+    if closure is not None and not (isinstance(closure, Constant) and closure.value is None):
+        spends = _evaluate(m, optimizer, closure)
+    tape.steps += 1
+    for loop in m.loops:
+        tape.steps_by_loop[id(loop.node)] = tape.steps_by_loop.get(id(loop.node), 0) + 1
+    if spends:
+        tape.note(m, ev.Step, owner=optimizer.owner, scaler=scaler)
+    for hook in optimizer.after:
+        hook.call(Call(m, [optimizer, NONE, NONE]))
+
+
+def own_step(optimizer: Optimizer, method: Value, call: Call) -> Value:
+    """A step that the program's own class takes: what moves inside it is one step."""
+    m = call.m
+    tape = m.state(Tape)
+    start = len(tape.notes)
+    result = method.call(call)
+    inside = tape.notes[start:]
+    if any(note.kind is ev.Step for note in inside):
+        return result
+    moves = [note for note in inside if note.kind is ev.Move]
+    if moves:
+        tape.notes[start:] = [
+            note for note in inside if note.kind not in (ev.Move, ev.Read, ev.Adjust)
+        ]
+        take_step(m, optimizer, None)
+    return result
+
+
+def _evaluate(m: Machine, optimizer: Optimizer, closure: Value) -> bool:
+    """Runs a closure. LBFGS calls one that zeroes as often as it likes: that is its own affair."""
+    tape = m.state(Tape)
+    outer, tape.within = tape.within, optimizer.owner
+    start = len(tape.notes)
+    closure.call(Call(m))
+    tape.within = outer
+    zeroes = any(note.kind is ev.Zero for note in tape.notes[start:])
+    return optimizer.kind != "LBFGS" or not zeroes
+
+
+def build(call: Call, kind: str) -> Value:
+    """Adam(params, ...)."""
+    m = call.m
+    owner = Owner(kind.lower() or "optimizer", m.site())
+    owner.stateful = kind not in STATELESS or _has_momentum(m, call)
+    if kind == "LBFGS":
+        owner.stateful = False
+    made = Optimizer(owner, kind)
+    m.must_be_sure()
+    m.state(Tape).owners.append(owner)
+    given = call.argument(0, "params")
+    if given is None:
+        owner.known = False
+    else:
+        made.take(m, given, kind)
+    return made
+
+
+def _has_momentum(m: Machine, call: Call) -> bool:
+    momentum = call.argument(2, "momentum")
+    if momentum is None:
+        return False
+    return not (isinstance(momentum, Constant) and not momentum.value)
+
+
+def stranger(m: Machine, name: str) -> Optimizer:
+    """An optimizer that was not seen being built."""
+    tape = m.state(Tape)
+    m.must_be_sure()
+    owner = Owner(name, m.site(), known=False)
+    tape.owners.append(owner)
+    made = Optimizer(owner)
+    made.named_by = True
+    return made
+
+
+class Scheduler(StandIn):
+    """A learning rate schedule."""
+
+    __slots__ = ("frozen_while", "label", "metric", "of")
+
+    def __init__(self, of: Value, *, metric: bool = False) -> None:
+        self.of = of
+        self.metric = metric
+        self.label = "scheduler"
+        self.frozen_while: Callable[[Machine], bool] | None = None
+        """A framework's word on whether ticks do nothing now. Its optimizer's word is not asked:
+        a schedule that no framework knows of moves on whenever it is told to."""
+
+    @property
+    def text(self) -> str:
+        return self.label
+
+    def named(self, m: Machine, name: str) -> None:
+        if self.label == "scheduler":
+            self.label = name
+
+    @visible
+    def step(self, call: Call) -> Value:
+        m = call.m
+        of = m.libraries.optimizer_in(m, self.of)
+        if isinstance(of, Optimizer) and not (self.frozen_while and self.frozen_while(m)):
+            fed = bool(call.values())
+            m.state(Tape).note(
+                m, ev.Tick, owner=of.owner, scheduler=self.label, metric=self.metric or fed
+            )
+        return NONE
+
+    @visible
+    def state_dict(self, call: Call) -> Value:
+        return StateDict()
+
+    @visible
+    def load_state_dict(self, call: Call) -> Value:
+        return NONE
+
+    @visible
+    def get_last_lr(self, call: Call) -> Value:
+        return call.m.unknown("lr")
+
+
+def schedule(call: Call, kind: str) -> Value:
+    of = call.argument(0, "optimizer") or NONE
+    if kind in ("SequentialLR", "ChainedScheduler"):
+        of = _first_schedule(call)
+    return Scheduler(of, metric=kind in METRIC)
+
+
+def _first_schedule(call: Call) -> Value:
+    for one in call.values():
+        for part in (one, *one.held()):
+            if optimizer_of(part) is not None:
+                return part
+            if isinstance(part, Scheduler):
+                return part.of
+    return NONE
+
+
+def optimizer_of(value: Value) -> Optimizer | None:
+    if isinstance(value, Optimizer):
+        return value
+    native = getattr(value, "native", None)
+    return native if isinstance(native, Optimizer) else None

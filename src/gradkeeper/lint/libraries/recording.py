@@ -1,0 +1,443 @@
+"""The tape of a run: what happened to which parameters, in the ledger's own events.
+
+While a program runs, events speak of leaves and optimizers. When it has ended, what was left open
+is settled: which parameters an optimizer owns that was never seen being built, what a loss of
+unknown origin reaches, and which parameters always moved together and so make one account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gradkeeper.lint import guesses
+from gradkeeper.lint.libraries.leaves import Leaf, atoms
+from gradkeeper.model import events as ev
+from gradkeeper.model.site import Site
+
+if TYPE_CHECKING:
+    from gradkeeper.lint.interpreter.machine import Machine
+    from gradkeeper.lint.interpreter.values import Value
+
+
+@dataclass(slots=True, eq=False)
+class Owner:
+    """An optimizer as the tape knows it."""
+
+    name: str
+    site: Site
+    leaves: dict[Leaf, None] = field(default_factory=dict)
+    known: bool = True
+    """Its parameters were seen. Else it owns what is settled at the end."""
+    stateful: bool = True
+    escaped: bool = False
+    """Code that is not seen may step it or zero it."""
+
+
+@dataclass(slots=True)
+class Note:
+    """An event on its way: its accounts are leaves and owners until the run has ended."""
+
+    kind: type[ev.Event]
+    site: Site
+    targets: tuple[Leaf | Owner, ...] = ()
+    fields: dict[str, Any] = field(default_factory=dict)
+    owner: Owner | None = None
+    open: bool = False
+    """A loss that may reach parameters which the source doesn't show."""
+    factor: Factor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """What a loss was multiplied by: a number, and unknown numbers above and below the line."""
+
+    number: float | None = 1.0
+    above: tuple[Hashable, ...] = ()
+    below: tuple[Hashable, ...] = ()
+
+    def times(self, other: Factor) -> Factor:
+        number = None
+        if self.number is not None and other.number is not None:
+            number = self.number * other.number
+        above, below = [*self.above, *other.above], [*self.below, *other.below]
+        for one in list(above):
+            if one in below:
+                above.remove(one)
+                below.remove(one)
+        return Factor(number, tuple(above), tuple(below))
+
+    def value(self, numbers: dict[Hashable, int]) -> float | None:
+        result = self.number
+        for one in self.above:
+            known = numbers.get(one)
+            result = None if known is None or result is None else result * known
+        for one in self.below:
+            known = numbers.get(one)
+            result = None if not known or result is None else result / known
+        return result
+
+
+ONE = Factor()
+UNKNOWN_FACTOR = Factor(None)
+
+
+class Tape:
+    """Everything that a run has recorded."""
+
+    def __init__(self) -> None:
+        self.notes: list[Note] = []
+        self.owners: list[Owner] = []
+        self.batches = 0
+        self.backwards = 0
+        self.steps = 0
+        self.loops: set[int] = set()
+        """Training loops that were run."""
+        self.steps_by_loop: dict[int, int] = {}
+        self.unseen: dict[str, None] = {}
+        """Why the world is not closed: what went to code that was not seen."""
+        self.within: Owner | None = None
+        self.strange_scalers: list[Value] = []
+        """Scalers that were not seen being built."""
+        self.cut = False
+        """Training was left while gradients waited that a later round may have spent."""
+        self.newest = 0
+        """The latest data that a batch was counted for."""
+        self.round_due: tuple[str, Site] | None = None
+        """A round of a training loop that has not shown yet whether it has data of its own."""
+
+    def note(
+        self,
+        m: Machine,
+        kind: type[ev.Event],
+        targets: Iterable[Leaf | Owner] = (),
+        *,
+        owner: Owner | None = None,
+        open: bool = False,
+        factor: Factor | None = None,
+        site: Site | None = None,
+        **fields: Any,
+    ) -> None:
+        m.must_be_sure()
+        m.changes += 1
+        self.notes.append(Note(kind, site or m.site(), tuple(targets), fields, owner, open, factor))
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a backward has come since the last step or zeroing."""
+        for note in reversed(self.notes):
+            if note.kind is ev.Backward:
+                return True
+            if note.kind in (ev.Step, ev.Zero):
+                return False
+        return False
+
+
+def close(m: Machine, tape: Tape, end: Site, *, early: bool) -> list[ev.Event]:
+    """The finished tape, in the ledger's events."""
+    tape.notes.append(Note(ev.Close, end, fields={"early": early}))
+    _name_owners(tape)
+    _settle_owners(m, tape)
+    _settle_losses(m, tape)
+    _settle_inputs(tape)
+    _tell_escapes(tape)
+    _update_unseen(tape)
+    accounts = _accounts(tape)
+    events: list[ev.Event] = []
+    opened: set[str] = set()
+    for note in tape.notes:
+        names = _names(note.targets, accounts)
+        for name in names:
+            if name not in opened:
+                opened.add(name)
+                events.extend(_opening(name, accounts, note.site))
+        events.extend(_event(m, note, names))
+    return events
+
+
+def _names(targets: Iterable[Leaf | Owner], accounts: dict[Leaf, str]) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for one in atoms(_expanded(targets)):
+        found[accounts[one]] = None
+    return tuple(sorted(found))
+
+
+def _expanded(targets: Iterable[Leaf | Owner]) -> list[Leaf]:
+    found: list[Leaf] = []
+    for one in targets:
+        if isinstance(one, Owner):
+            found.extend(one.leaves)
+        else:
+            found.append(one)
+    return found
+
+
+def _opening(name: str, accounts: dict[Leaf, str], site: Site) -> list[ev.Event]:
+    members = [leaf for leaf, account in accounts.items() if account == name]
+    if all(leaf.trainable and leaf.seen for leaf in members):
+        return []
+    return [ev.Open(site=site, account=name, trainable=False)]
+
+
+def _event(m: Machine, note: Note, names: tuple[str, ...]) -> list[ev.Event]:
+    fields = dict(note.fields)
+    if note.kind in (
+        ev.Batch,
+        ev.EpochBegin,
+        ev.EpochEnd,
+        ev.Close,
+        ev.Exhaust,
+        ev.Update,
+        ev.Scale,
+    ):
+        return [note.kind(site=note.site, **fields)]
+    if note.kind is ev.Escape:
+        names_of = (note.owner.name,) if note.owner else ()
+        return [ev.Escape(site=note.site, optimizers=names_of, accounts=names, **fields)]
+    if note.owner is not None:
+        fields["optimizer"] = note.owner.name
+    if note.kind is ev.Adopt:
+        fields["stateful"] = note.owner.stateful if note.owner else True
+        return [ev.Adopt(site=note.site, accounts=names, **fields)] if names else []
+    if note.kind in (ev.Step, ev.Tick, ev.Unscale):
+        return [note.kind(site=note.site, **fields)]
+    if note.kind is ev.Backward:
+        factor = note.factor or ONE
+        fields["multiplier"] = factor.value(m.numbers)
+        fields["unseen"] = note.open
+        if fields.get("reduction") is None and fields["multiplier"] == 1.0 and not note.open:
+            if guesses.is_accumulation(m.facts.gate_words):
+                fields["reduction"] = "assumed mean"
+        return [ev.Backward(site=note.site, accounts=names, **fields)]
+    if not names:
+        return []
+    fields["accounts"] = names
+    return [note.kind(site=note.site, **fields)]
+
+
+WITHOUT_ACCOUNTS = (
+    ev.Batch,
+    ev.EpochBegin,
+    ev.EpochEnd,
+    ev.Close,
+    ev.Exhaust,
+    ev.Update,
+    ev.Scale,
+)
+
+
+def _name_owners(tape: Tape) -> None:
+    """Two optimizers of one name are told apart by the lines where they were built."""
+    taken: dict[str, int] = {}
+    for one in tape.owners:
+        taken[one.name] = taken.get(one.name, 0) + 1
+    lines: dict[str, int] = {}
+    for one in tape.owners:
+        if taken[one.name] > 1:
+            one.name = f"{one.name} of line {one.site.line}"
+            lines[one.name] = lines.get(one.name, 0) + 1
+            if lines[one.name] > 1:
+                one.name = f"{one.name} ({lines[one.name]})"
+
+
+def _settle_owners(m: Machine, tape: Tape) -> None:
+    """Optimizers of unknown parameters own what they step over and nobody else owns."""
+    strangers = [one for one in tape.owners if not one.known]
+    if not strangers:
+        return
+    owned = {leaf for one in tape.owners if one.known for leaf in atoms(one.leaves)}
+    reached = _reached(tape)
+    everything = {
+        leaf: None
+        for leaves in reached.values()
+        for leaf in leaves
+        if leaf not in owned and (leaf.trainable or not leaf.tensor)
+    }
+    if len(strangers) == 1:
+        if len(tape.owners) == 1:
+            # Nobody else is there: what is zeroed or clipped is its own as well.
+            for note in tape.notes:
+                if note.kind in (ev.Zero, ev.Clip, ev.Save, ev.Restore):
+                    for leaf in atoms(_expanded(note.targets)):
+                        if not leaf.tensor:
+                            everything[leaf] = None
+        mine = everything or {Leaf("parameters", trainable=False): None}
+        strangers[0].leaves = dict(mine)
+    else:
+        _share_out(m, tape, strangers, owned, everything)
+    for one in strangers:
+        _adopt_early(tape, one)
+
+
+def _reached(tape: Tape) -> dict[Site, dict[Leaf, None]]:
+    """By line of a backward: what it credits."""
+    found: dict[Site, dict[Leaf, None]] = {}
+    for note in tape.notes:
+        if note.kind is ev.Backward:
+            leaves = found.setdefault(note.site, {})
+            leaves.update(dict.fromkeys(atoms(_expanded(note.targets))))
+    return found
+
+
+def _share_out(
+    m: Machine,
+    tape: Tape,
+    strangers: list[Owner],
+    owned: set[Leaf],
+    everything: dict[Leaf, None],
+) -> None:
+    """Several optimizers of unknown parameters: each owns what only its losses reach.
+
+    A loss is an optimizer's if that one steps next. What two of them claim goes to the one whose
+    losses reach the least; where that does not tell, whose parameters they are is not known.
+    """
+    claims: dict[Owner, dict[Leaf, None]] = {}
+    last: list[Note] = []
+    stepped: set[str] = set()
+    for note in tape.notes:
+        if note.kind is ev.Backward:
+            if stepped:
+                last, stepped = [], set()
+            last.append(note)
+        elif note.kind is ev.Step and note.owner in strangers and last:
+            assert note.owner is not None
+            stepped.add(note.owner.name)
+            mine = claims.get(note.owner)
+            reach = dict.fromkeys(
+                leaf for one in last for leaf in atoms(_expanded(one.targets)) if leaf not in owned
+            )
+            claims[note.owner] = reach if mine is None else {x: None for x in mine if x in reach}
+    _split_shared(claims)
+    taken: set[Leaf] = set()
+    for owner in sorted(claims, key=lambda one: len(claims[one])):
+        mine = {leaf: None for leaf in claims[owner] if leaf not in taken}
+        if not mine:
+            m.doubt("whose parameters an optimizer owns is not seen")
+            mine = {Leaf(owner.name, trainable=False): None}
+        owner.leaves = mine
+        taken.update(mine)
+    for owner in strangers:
+        if owner not in claims:
+            owner.leaves = {Leaf(owner.name, trainable=False): None}
+            owner.escaped = True
+
+
+def _split_shared(claims: dict[Owner, dict[Leaf, None]]) -> None:
+    """Optimizers that always step together share what their losses reach."""
+    groups: dict[frozenset[Leaf], list[Owner]] = {}
+    for owner, leaves in claims.items():
+        groups.setdefault(frozenset(leaves), []).append(owner)
+    for shared, owners in groups.items():
+        for owner in owners[:-1]:
+            rest = [leaf.split(("owner", id(owner))) for leaf in atoms(shared)]
+            claims[owner] = {mine: None for mine, _ in rest}
+        if len(owners) > 1:
+            taken = {leaf for owner in owners[:-1] for leaf in claims[owner]}
+            claims[owners[-1]] = {leaf: None for leaf in atoms(shared) if leaf not in taken}
+
+
+def _adopt_early(tape: Tape, owner: Owner) -> None:
+    """An optimizer that was not seen being built was there from the beginning."""
+    tape.notes.insert(0, Note(ev.Adopt, owner.site, (owner,), owner=owner))
+
+
+def _settle_losses(m: Machine, tape: Tape) -> None:
+    """A loss of unknown origin is for whoever steps next, as long as that is always the same."""
+    followers: dict[Site, set[Owner]] = {}
+    waiting: list[Note] = []
+    for note in tape.notes:
+        if note.kind is ev.Backward:
+            waiting.append(note)
+        elif note.kind is ev.Step and note.owner is not None:
+            for one in waiting:
+                followers.setdefault(one.site, set()).add(note.owner)
+            waiting = []
+    for note in tape.notes:
+        if note.kind is not ev.Backward or not (note.open or not note.targets):
+            continue
+        owners = followers.get(note.site, set()) or set(tape.owners[:1])
+        if len(owners) == 1:
+            note.targets = (*note.targets, *owners)
+        elif not note.targets:
+            m.doubt("which optimizer a loss is for cannot be told")
+
+
+def _update_unseen(tape: Tape) -> None:
+    """A scaler that comes from elsewhere and is updated nowhere here is updated there."""
+    updated = {note.fields["scaler"] for note in tape.notes if note.kind is ev.Update}
+    strange = {one.text for one in tape.strange_scalers} - updated
+    if not strange:
+        return
+    notes: list[Note] = []
+    for note in tape.notes:
+        notes.append(note)
+        if note.kind is ev.Step and note.fields.get("scaler") in strange:
+            notes.append(Note(ev.Update, note.site, fields={"scaler": note.fields["scaler"]}))
+    tape.notes = notes
+
+
+def _tell_escapes(tape: Tape) -> None:
+    """What went out of sight: optimizers of which unseen code has hold, or was never seen built."""
+    for owner in tape.owners:
+        if owner.escaped or not owner.known:
+            tape.notes.insert(0, Note(ev.Escape, owner.site, (owner,), owner=owner))
+    if tape.unseen:
+        site = tape.notes[0].site if tape.notes else Site("", 1)
+        tape.notes.insert(0, Note(ev.Escape, site, fields={"everything": True}))
+
+
+def _settle_inputs(tape: Tape) -> None:
+    """Where only inputs are optimized, the networks they go through are meant to stay."""
+    owned = [leaf for owner in tape.owners for leaf in atoms(owner.leaves)]
+    if not owned or not all(leaf.tensor and not leaf.trainable for leaf in owned):
+        return
+    for note in tape.notes:
+        if note.kind is ev.Backward:
+            for leaf in atoms(_expanded(note.targets)):
+                leaf.trainable = False
+
+
+def _accounts(tape: Tape) -> dict[Leaf, str]:
+    """Names for the groups of leaves that occur in the same events throughout."""
+    members: dict[Leaf, list[int]] = {}
+    known: dict[tuple[int, ...], int] = {}
+    for note in tape.notes:
+        if not note.targets:
+            continue
+        leaves = tuple(atoms(_expanded(note.targets)))
+        if note.kind in (ev.Read,):
+            continue
+        number = known.setdefault(tuple(id(one) for one in leaves), len(known))
+        for leaf in leaves:
+            signature = members.setdefault(leaf, [])
+            if number not in signature:
+                signature.append(number)
+    for note in tape.notes:
+        for leaf in atoms(_expanded(note.targets)):
+            members.setdefault(leaf, [])
+    groups: dict[tuple[Any, ...], list[Leaf]] = {}
+    for leaf, signature in members.items():
+        state = (leaf.trainable and leaf.seen, leaf.coupled)
+        groups.setdefault((*signature, state), []).append(leaf)
+    found: dict[Leaf, str] = {}
+    taken: dict[str, int] = {}
+    for group in groups.values():
+        name = _common(group)
+        taken[name] = taken.get(name, 0) + 1
+        if taken[name] > 1:
+            name = f"{name}#{taken[name]}"
+        found.update(dict.fromkeys(group, name))
+    return found
+
+
+def _common(group: list[Leaf]) -> str:
+    """What the names of a group have in common, up to a dot."""
+    names = [leaf.name.split(".") for leaf in group]
+    common = names[0]
+    for one in names[1:]:
+        length = 0
+        while length < min(len(common), len(one)) and common[length] == one[length]:
+            length += 1
+        common = common[:length]
+    return ".".join(common) or group[0].name

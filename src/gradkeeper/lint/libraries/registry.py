@@ -1,0 +1,296 @@
+"""All libraries together: what the machine asks about everything that is not the program's own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gradkeeper.lint.interpreter.objects import (
+    BuiltIn,
+    Function,
+    Instance,
+    LibraryClass,
+    Namespace,
+    StandIn,
+    flatten,
+)
+from gradkeeper.lint.interpreter.state import Loop
+from gradkeeper.lint.interpreter.values import (
+    Call,
+    Condition,
+    Constant,
+    Count,
+    Sources,
+    Unknown,
+    Value,
+)
+from gradkeeper.lint.libraries import (
+    accelerate,
+    apex,
+    deepspeed,
+    distributed,
+    fabric,
+    ignite,
+    lightning,
+    networks,
+    optimizers,
+    python,
+    timm,
+    torch,
+    transformers,
+    unknowns,
+)
+from gradkeeper.lint.libraries.driving import Framework
+from gradkeeper.lint.libraries.nn import MODULE, Module, module_of, unseen_network
+from gradkeeper.lint.libraries.optim import stranger
+from gradkeeper.lint.libraries.recording import Tape
+from gradkeeper.lint.libraries.tensors import Fetched, Finite, Param
+from gradkeeper.lint.libraries.torch import InMode, NoSync
+from gradkeeper.model import events as ev
+
+if TYPE_CHECKING:
+    from gradkeeper.lint.interpreter.machine import Machine
+
+Find = Callable[["Machine", str], Value | None]
+
+
+def _torch(m: Machine, name: str) -> Value | None:
+    return distributed.find(m, name) or torch.find(m, name)
+
+
+PACKAGES: dict[str, Find] = {
+    "torch": _torch,
+    "accelerate": accelerate.find,
+    **dict.fromkeys(("lightning", "pytorch_lightning"), lightning.find),
+    **dict.fromkeys(("lightning_fabric", "lightning_lite"), fabric.find),
+    **dict.fromkeys(("transformers", "trl"), transformers.find_transformers),
+    "diffusers": transformers.find_diffusers,
+    "peft": transformers.find_peft,
+    "ignite": ignite.find,
+    "deepspeed": deepspeed.find,
+    "apex": apex.find,
+    "timm": timm.find,
+    "horovod": distributed.find_horovod,
+    "opacus": optimizers.find_opacus,
+    "composer": optimizers.find_composer,
+    **dict.fromkeys(optimizers.PLAIN, optimizers.find_plain),
+    **dict.fromkeys(networks.PACKAGES, networks.find),
+    **dict.fromkeys(python.PACKAGES, python.find),
+}
+SHOWN = (accelerate.Accelerator, fabric.Fabric)
+"""Objects of frameworks that programs hand around, and that their use alone makes known."""
+SHOWS = (accelerate.shown, fabric.shown)
+
+
+class StandardLibraries:
+    """The libraries that gradkeeper knows."""
+
+    def find(self, m: Machine, name: str) -> Value | None:
+        top = name.partition(".")[0]
+        package = PACKAGES.get(top)
+        if package is None:
+            return None
+        found = package(m, name)
+        if found is not None:
+            return found
+        return Namespace(name, m.attributes_of(Constant(f"module {name}")), self._inside(m, name))
+
+    def _inside(self, m: Machine, module: str) -> Callable[[str], Value | None]:
+        def find(name: str) -> Value | None:
+            dotted = f"{module}.{name}"
+            package = PACKAGES[module.partition(".")[0]]
+            found = package(m, dotted)
+            if found is None and name.islower():
+                return Namespace(
+                    dotted, m.attributes_of(Constant(f"module {dotted}")), self._inside(m, dotted)
+                )
+            return found
+
+        return find
+
+    def builtin(self, m: Machine, name: str) -> Value | None:
+        return python.builtin(name)
+
+    def native(self, m: Machine, instance: Instance, call: Call) -> Value | None:
+        for base in instance.cls.libraries():
+            if base is MODULE or base.key == MODULE.key:
+                made = Module(None, "")
+                made.me = instance
+                return made
+            if isinstance(base, LibraryClass):
+                return self._library_half(m, base, instance, call)
+        for base in instance.cls.libraries():
+            if isinstance(base, Unknown) and not _is_plain(base):
+                made = unseen_network("")
+                made.own = None
+                made.seen = False
+                made.me = instance
+                return made
+        return None
+
+    def _library_half(
+        self, m: Machine, base: LibraryClass, instance: Instance, call: Call
+    ) -> Value | None:
+        if base.half is not None:
+            return base.half(instance, call)
+        if base.name.startswith("torch.optim."):
+            made = stranger(m, instance.cls.name)
+            made.named_by = False
+            first = call.argument(0, "params")
+            if first is not None:
+                made.owner.known = True
+                made.take(m, first, base.text)
+            return made
+        if base.name.startswith("torch.nn."):
+            inner = base.make(Call(m, call.args, call.kwargs))
+            if isinstance(inner, Module):
+                inner.me = instance
+            return inner
+        return None
+
+    def call_unseen(self, what: Value, call: Call) -> Value:
+        return unknowns.unseen(what, call)
+
+    def call_unknown(self, what: Unknown, call: Call) -> Value:
+        if timm.called_as_scaler(call.m, what, call):
+            return timm.step_by_unseen(call)
+        return unknowns.call_unknown(what, call)
+
+    def attribute_of_unknown(self, m: Machine, what: Unknown, name: str) -> Value:
+        known = self._shown(m, what)
+        if known is not None:
+            return known.attribute(m, name)
+        if name == "no_sync":
+            return BuiltIn(name, lambda call: NoSync())
+        if name == "param_groups":
+            found = unknowns.as_optimizer(m, what)
+            if found is not None:
+                return found.attribute(m, name)
+        role = unknowns.role_of(m, what)
+        if isinstance(role, Module) and name in role.children:
+            return role.children[name]
+        return m.attribute_of(what, name)
+
+    def _shown(self, m: Machine, what: Unknown) -> StandIn | None:
+        """A framework's object that was handed in: what is asked of it tells."""
+        role = unknowns.role_of(m, what)
+        if isinstance(role, SHOWN):
+            return role
+        if role is None and what.fixed and not what.data:
+            uses = unknowns.uses_of(m, what)
+            for shown in SHOWS:
+                made = shown(m, what, uses)
+                if made is not None:
+                    return unknowns.take_for(m, what, made)
+        return None
+
+    def set_attribute_of_unknown(self, m: Machine, what: Unknown, name: str, value: Value) -> None:
+        m.write(m.attributes_of(what), name, value)
+        if name == "require_backward_grad_sync" or module_of(value) is not None:
+            unknowns.as_module(m, what).set_attribute(m, name, value)
+        elif name == "requires_grad":
+            call = Call(m, [value])
+            unknowns.METHODS["requires_grad_"](m, what, call)
+
+    def enter_unknown(self, m: Machine, what: Unknown) -> Value:
+        return m.unknown(f"{what.text} as", what, part=True)
+
+    def escape(self, m: Machine, value: Value) -> None:
+        """Put into something unknown: whoever holds that may use it."""
+
+    def fetched(self, m: Machine) -> Sources:
+        m.serial += 1
+        return frozenset((Fetched(m.serial),))
+
+    def used_up(self, m: Machine, value: Value, use: str) -> None:
+        if any(isinstance(one, Param) for one in flatten([value])):
+            m.state(Tape).note(m, ev.Exhaust, use=use)
+
+    def optimizer_in(self, m: Machine, value: Value) -> Value | None:
+        return unknowns.as_optimizer(m, value)
+
+    def decorated(self, m: Machine, decorator: Value, what: Value) -> Value | None:
+        if isinstance(decorator, ignite.Registration):
+            return decorator.call(Call(m, [what]))
+        if isinstance(decorator, torch.GradMode):
+            return InMode(decorator, what)
+        if isinstance(decorator, BuiltIn) and decorator.name in (
+            "torch.no_grad",
+            "torch.inference_mode",
+            "torch.enable_grad",
+        ):
+            mode = decorator.call(Call(m))
+            return InMode(mode, what) if isinstance(mode, torch.GradMode) else what
+        if isinstance(decorator, (Unknown, BuiltIn)) and isinstance(what, Function):
+            return what
+        return None
+
+    def field_default(self, m: Machine, value: Value) -> Value:
+        if isinstance(value, Unknown) and value.text.endswith("field()"):
+            return m.unknown("a field")
+        return value
+
+    def drive(self, m: Machine, instance: Instance, name: str) -> bool:
+        half = instance.native
+        return isinstance(half, Framework) and half.drive(m, name)
+
+    # -- loops
+
+    def loop_begins(self, m: Machine, loop: Loop) -> None:
+        if loop.kind == "batches":
+            m.state(Tape).loops.add(id(loop.node))
+        if loop.kind == "batches" and self._spends(m, loop):
+            m.state(Tape).note(m, ev.EpochBegin, source=self._source(m, loop), site=loop.site)
+
+    def round_begins(self, m: Machine, loop: Loop, element: Value | None) -> None:
+        if loop.kind == "batches":
+            assert loop.site is not None
+            m.state(Tape).round_due = (self._source(m, loop), loop.site)
+
+    def loop_ends(self, m: Machine, loop: Loop) -> None:
+        tape = m.state(Tape)
+        if loop.kind == "batches":
+            tape.round_due = None
+            if self._spends(m, loop):
+                tape.note(m, ev.EpochEnd, source=self._source(m, loop), site=loop.site)
+        elif loop.kind == "outer" and not loop.exact and tape.waiting:
+            tape.cut = True
+
+    def _spends(self, m: Machine, loop: Loop) -> bool:
+        return not m.fills_window(loop.node)
+
+    def _source(self, m: Machine, loop: Loop) -> str:
+        node = loop.node
+        if isinstance(node, (ast.For, ast.AsyncFor)) and loop.iterable is not None:
+            return f"{m.frame.file}:{node.lineno}"
+        return f"{m.frame.file}:{getattr(node, 'lineno', 0)}"
+
+    def default_answer(self, m: Machine, condition: Condition) -> bool | None:
+        left = condition.left
+        if condition.sign == "==" and any(isinstance(x, Count) for x in condition.operands()):
+            return False
+        if isinstance(left, Finite):
+            return left.good
+        if condition.sign in ("any", "all") and isinstance(left, Finite):
+            return left.good
+        return None
+
+    def caught(self, m: Machine) -> None:
+        pass
+
+
+def _is_plain(base: Unknown) -> bool:
+    """Bases that bring nothing of a network with them."""
+    return base.text.rpartition(".")[2] in (
+        "object",
+        "ABC",
+        "Exception",
+        "Enum",
+        "NamedTuple",
+        "Generic",
+        "Protocol",
+        "dict",
+        "list",
+        "TypedDict",
+    )

@@ -1,0 +1,1038 @@
+"""Tensors, parameters and their gradients: where a value comes from, and what is done to it.
+
+A tensor's numbers are never known. What matters is which parameters a loss was computed from, what
+it was multiplied by on the way, and whether it is a mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from gradkeeper.lint.interpreter.expressions import OneShot
+from gradkeeper.lint.interpreter.objects import BuiltIn, StandIn, flatten, visible
+from gradkeeper.lint.interpreter.state import RaisedError
+from gradkeeper.lint.interpreter.values import (
+    NONE,
+    NOTHING,
+    Body,
+    Call,
+    Condition,
+    Constant,
+    Count,
+    Sources,
+    Tuple,
+    Unknown,
+    Value,
+    negation,
+    truth_value,
+)
+from gradkeeper.lint.libraries.leaves import Leaf, Leaves, atoms, leaves_in, words
+from gradkeeper.lint.libraries.recording import ONE, UNKNOWN_FACTOR, Factor, Tape
+from gradkeeper.model import events as ev
+
+if TYPE_CHECKING:
+    from gradkeeper.lint.interpreter.machine import Machine
+
+Reduction = Literal["mean", "sum"] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A source: data that was had at this time of the run."""
+
+    serial: int
+
+
+OPEN = "parameters that are not seen"
+"""A source: the value may depend on parameters that the source doesn't show."""
+
+
+class Modes:
+    """What is switched on around the present line."""
+
+    def __init__(self) -> None:
+        self.grad = True
+        self.autocast: str | None = None
+        self.unsynced = False
+        self.speaks_of_sync = False
+        """Some backward ran without exchange between ranks: the others have one."""
+        self.grown: dict[Hashable, Tensor] = {}
+        """What unknown values were made into in place, by `requires_grad_()`."""
+
+
+class Tensor(StandIn):
+    """A tensor: computed, or (with `leaf`) one that collects gradients itself."""
+
+    __slots__ = (
+        "_text",
+        "autocast",
+        "factor",
+        "flow",
+        "leaf",
+        "others",
+        "reduction",
+        "scaler",
+        "serial",
+    )
+
+    def __init__(
+        self,
+        text: str,
+        flow: Leaves = frozenset(),
+        others: Sources = NOTHING,
+        *,
+        factor: Factor = ONE,
+        reduction: Reduction = None,
+        scaler: str | None = None,
+        autocast: str | None = None,
+        leaf: Leaf | None = None,
+        serial: int = 0,
+    ) -> None:
+        self._text = text
+        self.flow = flow
+        self.others = others
+        self.factor = factor
+        self.reduction = reduction
+        self.scaler = scaler
+        self.autocast = autocast
+        self.leaf = leaf
+        self.serial = serial
+
+    @property
+    def key(self) -> Hashable:
+        return ("tensor", self.serial or id(self))
+
+    @property
+    def text(self) -> str:
+        return self._text
+
+    @property
+    def fixed(self) -> bool:
+        return False
+
+    def sources(self) -> Sources:
+        own = frozenset((self.leaf,)) if self.leaf is not None else NOTHING
+        return self.flow | self.others | own
+
+    def absorbs(self) -> bool:
+        return True
+
+    def named(self, m: Machine, name: str) -> None:
+        if self.leaf is not None and self.leaf.name == "tensor":
+            self.leaf.name = name
+
+    def truth(self, m: Machine) -> bool | Condition:
+        return Condition("", self)
+
+    def is_none(self, m: Machine) -> bool | Condition:
+        return False
+
+    def operate(self, m: Machine, sign: str, other: Value, *, swapped: bool = False) -> Value:
+        return combined(m, sign, self, other, swapped=swapped)
+
+    def augment(self, m: Machine, sign: str, change: Value) -> Value | None:
+        if self.leaf is not None:
+            moved(m, Param([self.leaf]), (change,))
+            return self
+        return None
+
+    def invert(self, m: Machine, sign: str) -> Value:
+        return self.like(m)
+
+    def item(self, m: Machine, key: Value) -> Value:
+        return self.like(m, reduction=None)
+
+    def set_item(self, m: Machine, key: Value, value: Value) -> None:
+        self.flow |= leaves_in(value.sources())
+
+    def iterate(self, m: Machine) -> Iterator[Value]:
+        while True:
+            yield self.like(m, reduction=None)
+
+    def length(self, m: Machine) -> Value:
+        return m.unknown(f"len({self.text})", data=True, fixed=False)
+
+    def like(self, m: Machine, **changes: object) -> Tensor:
+        """The same tensor after something that keeps its history."""
+        return Tensor(
+            self._text,
+            self.flow | (frozenset((self.leaf,)) if self.leaf else frozenset()),
+            self.others,
+            factor=changes.get("factor", self.factor),  # type: ignore[arg-type]
+            reduction=changes.get("reduction", self.reduction),  # type: ignore[arg-type]
+            scaler=self.scaler,
+            autocast=self.autocast,
+        )
+
+    def without_history(self) -> Tensor:
+        return Tensor(self._text, frozenset(), frozenset(x for x in self.others if x != OPEN))
+
+    def set_attribute(self, m: Machine, name: str, value: Value) -> None:
+        if name == "requires_grad":
+            if value.truth(m) is True:
+                self.collect()
+            elif self.leaf is not None:
+                self.leaf.requires_grad = False
+        elif name == "grad" and self.leaf is not None:
+            set_grad(m, Param([self.leaf]), value)
+        elif name == "data" and self.leaf is not None:
+            moved(m, Param([self.leaf]), (value,))
+        else:
+            StandIn.set_attribute(self, m, name, value)
+
+    def delete_attribute(self, m: Machine, name: str) -> None:
+        self.set_attribute(m, name, NONE)
+
+    def collect(self) -> None:
+        """From now on it collects gradients itself: an input, or weights by hand."""
+        if self.leaf is None and not self.flow:
+            self.leaf = Leaf("tensor", seen=True, trainable=False, tensor=True)
+        elif self.leaf is not None:
+            self.leaf.requires_grad = True
+
+    def attribute(self, m: Machine, name: str) -> Value:
+        if name in self.METHODS:
+            return StandIn.attribute(self, m, name)
+        if name == "grad":
+            if self.leaf is not None:
+                return Grad(Param([self.leaf]))
+            return m.unknown(f"{self.text}.grad", data=True, fixed=False)
+        if name == "requires_grad":
+            on = self.leaf is not None and self.leaf.requires_grad
+            return Constant(True) if on or self.flow else m.unknown("requires_grad", fixed=False)
+        if name == "data":
+            return ParamData(Param([self.leaf])) if self.leaf else self.without_history()
+        if name in PLAIN_ATTRIBUTES:
+            return m.unknown(f"{self.text}.{name}", data=True, fixed=False)
+        if name in CUTS:
+            return BuiltIn(name, lambda call: _cut(self, call, name))
+        return TensorMember(self, name)
+
+    def _method(self, call: Call, name: str) -> Value:
+        """Any other method: a tensor made of this one and of what it was given."""
+        m = call.m
+        if name.endswith("_") and not name.startswith("_") and self.leaf is not None:
+            moved(m, Param([self.leaf]), tuple(call.args))
+            return self
+        made = mix(m, self.text, self, *call.values())
+        if name in KEEPS:
+            made.factor, made.reduction = self.factor, self.reduction
+        elif name.rstrip("_") in SIGN_NAMES and call.args:
+            made = combined(m, SIGN_NAMES[name.rstrip("_")], self, call.args[0])
+        else:
+            made.factor = self.factor
+        if name.endswith("_") and not name.startswith("_"):
+            self.flow, self.others = made.flow, made.others
+            self.factor, self.reduction = made.factor, made.reduction
+            return self
+        return made
+
+    @visible
+    def backward(self, call: Call) -> Value:
+        credit(call.m, self)
+        return NONE
+
+    @visible
+    def mean(self, call: Call) -> Value:
+        return self.like(call.m, reduction="mean", factor=self.factor)
+
+    @visible
+    def sum(self, call: Call) -> Value:
+        return self.like(call.m, reduction="sum")
+
+    @visible
+    def requires_grad_(self, call: Call) -> Value:
+        on = call.argument(0, "requires_grad")
+        if on is not None and on.truth(call.m) is False:
+            if self.leaf is not None:
+                self.leaf.requires_grad = False
+        else:
+            self.collect()
+        return self
+
+    @visible
+    def retain_grad(self, call: Call) -> Value:
+        return NONE
+
+    @visible
+    def register_hook(self, call: Call) -> Value:
+        return call.m.unknown("handle")
+
+    @visible
+    def clone(self, call: Call) -> Value:
+        return self.like(call.m)
+
+    @visible
+    def to(self, call: Call) -> Value:
+        return self if self.leaf is None else self.like(call.m)
+
+
+class TensorMember(Tensor):
+    """Whatever else a tensor has: a method when it is called, else a part made of the same."""
+
+    __slots__ = ("name", "of")
+
+    def __init__(self, of: Tensor, name: str) -> None:
+        flow = of.flow | (frozenset((of.leaf,)) if of.leaf else frozenset())
+        super().__init__(of.text, flow, of.others, factor=of.factor, scaler=of.scaler)
+        self.autocast = of.autocast
+        self.of = of
+        self.name = name
+
+    def call(self, call: Call) -> Value:
+        return self.of._method(call, self.name)
+
+
+PLAIN_ATTRIBUTES = words("device dtype ndim is_cuda grad_fn is_leaf itemsize names")
+CUTS = words(
+    """detach detach_ item numpy tolist argmax argmin bool long int eq ne lt gt le ge isnan isinf
+    isfinite size dim numel nelement data_ptr any all argsort nonzero element_size stride
+    is_floating_point ndimension get_device"""
+)
+KEEPS = words(
+    """float double half bfloat16 cuda cpu type view reshape squeeze unsqueeze contiguous flatten
+    type_as to_dense"""
+)
+SIGN_NAMES = {
+    "add": "+",
+    "sub": "-",
+    "subtract": "-",
+    "mul": "*",
+    "multiply": "*",
+    "div": "/",
+    "divide": "/",
+    "true_divide": "/",
+}
+
+
+def _cut(tensor: Tensor, call: Call, name: str) -> Value:
+    if name in ("detach", "detach_"):
+        made = tensor.without_history()
+        if name == "detach_":
+            tensor.flow, tensor.leaf, tensor.others = made.flow, None, made.others
+            return tensor
+        return made
+    if name in QUESTIONS:
+        return Finite(name, tensor)
+    return call.m.unknown(f"{tensor.text}.{name}()", data=True, fixed=False)
+
+
+QUESTIONS = words("isnan isinf isfinite")
+
+
+class Finite(StandIn):
+    """isfinite(), isnan(): a question that training hopes never to answer badly."""
+
+    __slots__ = ("name", "of")
+
+    def __init__(self, name: str, of: Value) -> None:
+        self.name = name
+        self.of = of
+
+    @property
+    def text(self) -> str:
+        return f"{self.name}({self.of.text})"
+
+    @property
+    def fixed(self) -> bool:
+        return False
+
+    @property
+    def good(self) -> bool:
+        """What it says of a training that goes well."""
+        return self.name == "isfinite"
+
+    def truth(self, m: Machine) -> bool | Condition:
+        return Condition("", self)
+
+    def attribute(self, m: Machine, name: str) -> Value:
+        return BuiltIn(name, lambda call: self)
+
+    def invert(self, m: Machine, sign: str) -> Value:
+        return Finite("isnan" if self.good else "isfinite", self.of)
+
+    def operate(self, m: Machine, sign: str, other: Value, *, swapped: bool = False) -> Value:
+        return self
+
+
+def as_tensor(m: Machine, value: Value) -> Tensor:
+    """A value seen as a tensor: what it was made of is where gradients go."""
+    value = value.resolve(m)
+    if isinstance(value, Tensor):
+        return value
+    grown = m.state(Modes).grown.get(value.key)
+    if grown is not None:
+        return grown
+    return Tensor(value.text, leaves_in(value.sources()), _others(value.sources()))
+
+
+def _others(sources: Sources) -> Sources:
+    return frozenset(one for one in sources if not isinstance(one, Leaf))
+
+
+def mix(m: Machine, text: str, *values: Value) -> Tensor:
+    """A tensor computed from these values, with gradients if they are on."""
+    modes = m.state(Modes)
+    sources: Sources = NOTHING
+    scaler = None
+    for one in values:
+        for part in flatten([one]):
+            grown = modes.grown.get(part.key) if isinstance(part, Unknown) else None
+            sources |= (grown or part).sources()
+            if isinstance(part, Tensor):
+                scaler = scaler or part.scaler
+    m.serial += 1
+    made = Tensor(text[:200], frozenset(), _others(sources), serial=m.serial)
+    if modes.grad:
+        made.flow = leaves_in(sources)
+        made.autocast = modes.autocast
+        made.scaler = scaler
+        for one in values:
+            if isinstance(one, Tensor) and one.autocast:
+                made.autocast = one.autocast
+    else:
+        made.others -= {OPEN}
+    return made
+
+
+def combined(m: Machine, sign: str, one: Tensor, other: Value, *, swapped: bool = False) -> Tensor:
+    """Two operands, at least one of them a tensor."""
+    other = other.resolve(m)
+    made = mix(m, one.text, one, other)
+    second = as_tensor(m, other) if _has_history(other) else None
+    if second is None or not (second.flow or OPEN in second.others):
+        made.reduction = one.reduction
+        made.factor = one.factor.times(_scaled(m, sign, other, swapped))
+        return made
+    if not (one.flow or OPEN in one.others):
+        made.reduction = second.reduction
+        made.factor = second.factor if sign in "+-" else second.factor.times(UNKNOWN_FACTOR)
+        if sign in "*/" and isinstance(other, Tensor):
+            made.factor = second.factor
+        return made
+    made.reduction = one.reduction if one.reduction == second.reduction else None
+    if sign in ("+", "-"):
+        made.factor = _larger(one.factor, second.factor)
+        if made.reduction is None and "sum" not in (one.reduction, second.reduction):
+            made.reduction = None
+    else:
+        made.factor = ONE
+    return made
+
+
+def _has_history(value: Value) -> bool:
+    return isinstance(value, Tensor) or bool(value.sources())
+
+
+def _larger(one: Factor, other: Factor) -> Factor:
+    if one == other:
+        return one
+    if (one.above, one.below) != (other.above, other.below):
+        return UNKNOWN_FACTOR
+    if one.number is None or other.number is None:
+        return UNKNOWN_FACTOR
+    return one if abs(one.number) >= abs(other.number) else other
+
+
+def _scaled(m: Machine, sign: str, other: Value, swapped: bool) -> Factor:
+    """What a loss is multiplied by when it meets this operand."""
+    if sign not in ("*", "/"):
+        return ONE
+    if swapped and sign == "/":
+        return UNKNOWN_FACTOR
+    number = m.known_number(other)
+    if isinstance(other, Count):
+        number = other.value if isinstance(other.value, (int, float)) else None
+    if number is not None:
+        if sign == "/":
+            return Factor(1 / number) if number else UNKNOWN_FACTOR
+        return Factor(float(number))
+    if isinstance(other, Unknown) and other.fixed:
+        m.kept.append(other)
+        if sign == "/":
+            return Factor(below=(other.key,))
+        return Factor(above=(other.key,))
+    if isinstance(other, Tensor):
+        # A mask or weights over the batch: still a loss per item.
+        return ONE
+    return UNKNOWN_FACTOR
+
+
+# -- what tensors do to gradients
+
+
+def credit(m: Machine, loss: Value, *, divided_by: Factor = ONE, scaler: str | None = None) -> None:
+    """backward(): gradients are added to what the loss was computed from."""
+    tape, modes = m.state(Tape), m.state(Modes)
+    tensor = as_tensor(m, loss)
+    sources = tensor.sources()
+    live = [leaf for leaf in atoms(leaves_in(sources)) if leaf.requires_grad]
+    wanted = [leaf for leaf in live if not leaf.asked_for] or live
+    opened = OPEN in tensor.others or not live
+    inputs = [leaf for leaf in wanted if leaf.tensor and not leaf.trainable]
+    if modes.unsynced:
+        modes.speaks_of_sync = True
+    synced = None
+    if modes.unsynced:
+        synced = False
+    elif modes.speaks_of_sync or any(leaf.replicated for leaf in wanted):
+        synced = True
+    tape.backwards += 1
+    _begin_batch(m, tape, sources)
+    name = scaler or tensor.scaler
+    tape.note(
+        m,
+        ev.Backward,
+        wanted,
+        open=opened,
+        factor=tensor.factor.times(divided_by),
+        reduction=tensor.reduction,
+        leaf=(bool(inputs) and len(inputs) < len(wanted)) or _only_inputs(tape, inputs, wanted),
+        scaler=name,
+        autocast=tensor.autocast if name is None else None,
+        coupled=any(leaf.coupled for leaf in wanted),
+        synced=synced,
+        within=tape.within.name if tape.within else None,
+    )
+    for hook in m.state(GradHooks).hooks:
+        hook.call(Call(m, [Param(wanted)]))
+    if m.fault_due is not None:
+        m.fault_due = None
+        tape.note(m, ev.Fault, wanted, torn=True)
+        raise RaisedError(m.unknown("an error", fixed=False), m.site())
+
+
+def _begin_batch(m: Machine, tape: Tape, sources: Sources) -> None:
+    """A round without data of its own shares the batch of an earlier one, as time steps do."""
+    if tape.round_due is None:
+        return
+    source, site = tape.round_due
+    newest = max((one.serial for one in sources if isinstance(one, Fetched)), default=None)
+    if newest is not None:
+        if newest <= tape.newest:
+            return
+        tape.newest = newest
+    tape.round_due = None
+    tape.batches += 1
+    tape.note(m, ev.Batch, source=source, site=site)
+
+
+def _only_inputs(tape: Tape, inputs: list[Leaf], wanted: list[Leaf]) -> bool:
+    if not inputs or len(inputs) != len(wanted):
+        return False
+    owned = {leaf for owner in tape.owners for leaf in atoms(owner.leaves)}
+    return not all(leaf in owned for leaf in inputs)
+
+
+def moved(m: Machine, param: Param, values: tuple[Value, ...]) -> None:
+    """Weights were changed by hand."""
+    by_gradient = any(uses_gradient(one) for one in flatten(list(values)))
+    m.state(Tape).note(m, ev.Move, param.leaves, gradient=by_gradient)
+
+
+DISK = "a file"
+"""A source: the value was read from a checkpoint."""
+GRADIENT = "a gradient"
+"""A source: the value was computed from somebody's .grad."""
+
+
+def uses_gradient(value: Value) -> bool:
+    return isinstance(value, Grad) or GRADIENT in value.sources()
+
+
+def set_grad(m: Machine, param: Param, value: Value) -> None:
+    """`p.grad = ...`."""
+    tape = m.state(Tape)
+    if isinstance(value, Constant) and value.value is None:
+        tape.note(m, ev.Zero, param.leaves, within=_within(tape))
+    elif isinstance(value, Grad) and value.of.key == param.key:
+        tape.note(m, ev.Adjust, param.leaves)
+    elif DISK in value.sources():
+        tape.note(m, ev.Restore, param.leaves, gradients=True)
+    else:
+        tape.note(m, ev.Assign, param.leaves)
+
+
+def _within(tape: Tape) -> str | None:
+    return tape.within.name if tape.within else None
+
+
+@dataclass(slots=True, eq=False)
+class Params(Value):
+    """model.parameters() and its like: a one-shot iterator, a list made of one, a filter of one."""
+
+    leaves: tuple[Leaf, ...]
+    label: str
+    with_names: bool = False
+    one_shot: bool = True
+    used: bool = False
+    whole: bool = True
+    """All there is: nothing was left out under a condition that is not known."""
+
+    @property
+    def text(self) -> str:
+        return self.label
+
+    def sources(self) -> Sources:
+        return frozenset(self.leaves)
+
+    def endless(self) -> bool:
+        return False
+
+    def truth(self, m: Machine) -> bool | Condition:
+        return True
+
+    def length(self, m: Machine) -> Value:
+        return m.unknown(f"len({self.label})", self)
+
+    def take(self, m: Machine, use: str) -> tuple[Leaf, ...]:
+        """The parameters, once: what takes them from a used-up iterator gets none."""
+        if self.one_shot and self.used:
+            m.state(Tape).note(m, ev.Exhaust, use=use)
+            return ()
+        self.used = True
+        return self.leaves
+
+    def for_each(self, m: Machine, body: Body) -> None:
+        """Runs the body for each group of parameters that its own conditions tell apart."""
+        leaves = tuple(atoms(self.take(m, "this loop")))
+        waiting: list[tuple[tuple[Leaf, ...], dict[Hashable, bool]]] = [(leaves, {})]
+        rounds = 0
+        while waiting and rounds < 16:
+            group, answers = waiting.pop(0)
+            if not group:
+                continue
+            rounds += 1
+            element = Param(list(group), answers, waiting, self.label)
+            if body(Tuple([ParamName(element), element]) if self.with_names else element):
+                return
+
+    def iterate(self, m: Machine) -> Iterator[Value]:
+        leaves = list(atoms(self.take(m, "this loop")))
+        if leaves:
+            element = Param(leaves, {}, None, self.label)
+            yield Tuple([ParamName(element), element]) if self.with_names else element
+
+    def item(self, m: Machine, key: Value) -> Value:
+        return Param(list(atoms(self.leaves)), {}, None, self.label)
+
+    def attribute(self, m: Machine, name: str) -> Value:
+        if name in ("append", "extend", "add", "update"):
+            return _Growing(self)
+        return Value.attribute(self, m, name)
+
+    def operate(self, m: Machine, sign: str, other: Value, *, swapped: bool = False) -> Value:
+        if sign == "+" and isinstance(other, Params):
+            return Params((*self.leaves, *other.leaves), self.label, self.with_names, False)
+        return Value.operate(self, m, sign, other, swapped=swapped)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Growing(Value):
+    of: Params
+
+    def call(self, call: Call) -> Value:
+        for one in call.args:
+            self.of.leaves = (*self.of.leaves, *leaves_in(one.sources()))
+        return NONE
+
+
+@dataclass(slots=True, eq=False)
+class Param(Value):
+    """Stands for each parameter of a group in turn.
+
+    A condition that some of them meet and others don't splits the group: this round goes on with
+    those that do, and the others wait for a round of their own.
+    """
+
+    leaves: list[Leaf]
+    answers: dict[Hashable, bool] = field(default_factory=dict)
+    waiting: list[tuple[tuple[Leaf, ...], dict[Hashable, bool]]] | None = None
+    label: str = "parameters"
+
+    @property
+    def key(self) -> Hashable:
+        return ("param", *sorted(id(one) for one in atoms(self.leaves)))
+
+    @property
+    def text(self) -> str:
+        return f"each of {self.label}"
+
+    @property
+    def fixed(self) -> bool:
+        return False
+
+    def sources(self) -> Sources:
+        return frozenset(self.leaves)
+
+    def absorbs(self) -> bool:
+        return True
+
+    def decide(self, m: Machine, by: Hashable, condition: Condition) -> bool | Condition:
+        """Answers a condition on single parameters by telling them apart."""
+        if by in self.answers:
+            return self.answers[by]
+        if self.waiting is None:
+            return condition
+        yes: list[Leaf] = []
+        no: list[Leaf] = []
+        for leaf in atoms(self.leaves):
+            answer = leaf.known.get(by)
+            if answer is None:
+                passing, failing = leaf.split(by)
+                yes.append(passing)
+                no.append(failing)
+            else:
+                (yes if answer else no).append(leaf)
+        if not yes:
+            self.answers = {**self.answers, by: False}
+            return False
+        if no:
+            self.waiting.append((tuple(no), {**self.answers, by: False}))
+        self.leaves = yes
+        self.answers = {**self.answers, by: True}
+        return True
+
+    def by_state(self, m: Machine) -> Value:
+        """.requires_grad: known for each of them."""
+        found = list(atoms(self.leaves))
+        yes = [leaf for leaf in found if leaf.requires_grad]
+        if len(yes) == len(found):
+            return Constant(True)
+        if not yes:
+            return Constant(False)
+        if self.waiting is not None:
+            rest = tuple(leaf for leaf in found if not leaf.requires_grad)
+            self.waiting.append((rest, dict(self.answers)))
+        self.leaves = yes
+        return Constant(True)
+
+    def attribute(self, m: Machine, name: str) -> Value:
+        if name == "grad":
+            return Grad(self)
+        if name == "requires_grad":
+            return self.by_state(m)
+        if name == "data":
+            return ParamData(self)
+        if name == "requires_grad_":
+            return BuiltIn(name, lambda call: self._set_requires_grad(call.m, call.argument(0)))
+        if name in ("ndim", "shape", "dtype", "device", "is_leaf"):
+            return ParamFact(self, "dim" if name == "ndim" else name)
+        if name in ("dim", "size", "numel", "nelement", "ndimension"):
+            return BuiltIn(name, lambda call: ParamFact(self, name.replace("ndimension", "dim")))
+        if name in PLAIN_ATTRIBUTES or (name in CUTS and name not in ("detach", "detach_")):
+            return m.unknown(f"{self.text}.{name}", fixed=False)
+        return ParamMethod(self, name)
+
+    def _set_requires_grad(self, m: Machine, on: Value | None) -> Value:
+        answer = True if on is None else on.truth(m)
+        m.must_be_sure()
+        if isinstance(answer, Condition):
+            answer = m.ask(answer)
+        for leaf in atoms(self.leaves):
+            leaf.requires_grad = answer
+        return self
+
+    def set_attribute(self, m: Machine, name: str, value: Value) -> None:
+        if name == "grad":
+            set_grad(m, self, value)
+        elif name == "requires_grad":
+            self._set_requires_grad(m, value)
+        elif name == "data":
+            moved(m, self, (value,))
+
+    def delete_attribute(self, m: Machine, name: str) -> None:
+        self.set_attribute(m, name, NONE)
+
+    def augment(self, m: Machine, sign: str, change: Value) -> Value | None:
+        moved(m, self, (change,))
+        return self
+
+    def operate(self, m: Machine, sign: str, other: Value, *, swapped: bool = False) -> Value:
+        return mix(m, self.text, self, other)
+
+    def contains(self, m: Machine, element: Value) -> bool | Condition:
+        return Condition("in", element, self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParamName(Value):
+    """The name in named_parameters(): what is asked of it tells parameters apart."""
+
+    of: Param
+
+    @property
+    def key(self) -> Hashable:
+        return ("name of", self.of.key)
+
+    @property
+    def text(self) -> str:
+        return "name"
+
+    @property
+    def fixed(self) -> bool:
+        return False
+
+    def contains(self, m: Machine, element: Value) -> bool | Condition:
+        """`"bias" in name`."""
+        return self.of.decide(m, ("in", element.key), Condition("in", element, self))
+
+    def equals(self, m: Machine, other: Value) -> bool | Condition:
+        return self.of.decide(m, ("==", other.key), Condition("==", self, other))
+
+    def within(self, m: Machine, container: Value) -> bool | Condition | None:
+        """`name in names`."""
+        return self.of.decide(m, ("within", container.key), Condition("in", self, container))
+
+    def attribute(self, m: Machine, name: str) -> Value:
+        return _NameMethod(self, name)
+
+    def item(self, m: Machine, key: Value) -> Value:
+        return self
+
+    def operate(self, m: Machine, sign: str, other: Value, *, swapped: bool = False) -> Value:
+        return m.unknown("a name", fixed=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParamFact(Value):
+    """p.dim(), p.shape: comparing it tells parameters apart."""
+
+    of: Param
+    name: str
+
+    @property
+    def key(self) -> Hashable:
+        return (self.name, self.of.key)
+
+    @property
+    def text(self) -> str:
+        return f"{self.of.text}.{self.name}"
+
+    @property
+    def fixed(self) -> bool:
+        return False
+
+    def length(self, m: Machine) -> Value:
+        return ParamFact(self.of, "dim")
+
+    def item(self, m: Machine, key: Value) -> Value:
+        return m.unknown(f"{self.text}[{key.text}]", fixed=False)
+
+    def _asked(self, m: Machine, sign: str, other: Value) -> bool | Condition:
+        condition = Condition(sign, self, other)
+        bound = other.value if isinstance(other, Constant) else None
+        if self.name == "dim" and isinstance(bound, (int, float)):
+            # Of matrices and vectors, whichever way it is put.
+            vector, matrix = (_holds(sign, size, bound) for size in (1, 2))
+            if vector != matrix:
+                answer = self.of.decide(m, "matrix", condition)
+                return answer if matrix else negation(answer)
+        return self.of.decide(m, (self.name, sign, other.key), condition)
+
+    def equals(self, m: Machine, other: Value) -> bool | Condition:
+        return self._asked(m, "==", other)
+
+    def compare(self, m: Machine, other: Value) -> bool | Condition:
+        return self._asked(m, "<", other)
+
+    def compared_by(self, m: Machine, other: Value) -> bool | Condition:
+        return self._asked(m, ">", other)
+
+
+def _holds(sign: str, size: int, bound: float) -> bool:
+    return {"==": size == bound, "<": size < bound, ">": size > bound}[sign]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _NameMethod(Value):
+    of: ParamName
+    name: str
+
+    def call(self, call: Call) -> Value:
+        m, first = call.m, (call.args[0] if call.args else NONE)
+        if self.name in ("startswith", "endswith", "find", "count"):
+            by = (self.name, first.key)
+            return truth_value(self.of.of.decide(m, by, Condition(self.name, self.of, first)))
+        if self.name in ("split", "replace", "lower", "strip"):
+            return self.of
+        return m.unknown("a name", fixed=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParamMethod(Value):
+    """`p.add_(...)` moves weights; any other method computes something from them."""
+
+    of: Param
+    name: str
+
+    def call(self, call: Call) -> Value:
+        m = call.m
+        if self.name.endswith("_") and not self.name.startswith("__"):
+            moved(m, self.of, tuple(call.values()))
+            return self.of
+        if self.name in ("detach", "clone", "to", "cpu", "cuda", "float"):
+            made = mix(m, self.of.text, self.of, *call.values())
+            return made if self.name != "detach" else made.without_history()
+        if self.name in ("register_hook", "register_post_accumulate_grad_hook"):
+            if self.name != "register_hook" and call.args:
+                hooks = m.state(GradHooks).hooks
+                if all(one.key != call.args[0].key for one in hooks):
+                    hooks.append(call.args[0])
+            return m.unknown("handle")
+        return mix(m, self.of.text, self.of, *call.values())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParamData(Value):
+    """p.data: the same numbers without history."""
+
+    of: Param
+
+    @property
+    def text(self) -> str:
+        return f"{self.of.text}.data"
+
+    @property
+    def fixed(self) -> bool:
+        return False
+
+    def absorbs(self) -> bool:
+        return True
+
+    def attribute(self, m: Machine, name: str) -> Value:
+        if name.endswith("_") and not name.startswith("__"):
+            return ParamMethod(self.of, name)
+        return m.unknown(f"{self.text}.{name}", data=True, fixed=False)
+
+    def augment(self, m: Machine, sign: str, change: Value) -> Value | None:
+        moved(m, self.of, (change,))
+        return self
+
+    def set_item(self, m: Machine, key: Value, value: Value) -> None:
+        moved(m, self.of, (value,))
+
+    def operate(self, m: Machine, sign: str, other: Value, *, swapped: bool = False) -> Value:
+        gradient = frozenset((GRADIENT,)) if uses_gradient(other) else NOTHING
+        return Tensor(self.text, frozenset(), gradient)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grad(Value):
+    """p.grad: there, or None."""
+
+    of: Param
+    guarded: bool = False
+
+    @property
+    def key(self) -> Hashable:
+        return ("grad", self.of.key)
+
+    @property
+    def text(self) -> str:
+        return f"{self.of.text}.grad"
+
+    @property
+    def fixed(self) -> bool:
+        return False
+
+    def sources(self) -> Sources:
+        return frozenset((GRADIENT,))
+
+    def absorbs(self) -> bool:
+        return True
+
+    def is_none(self, m: Machine) -> bool | Condition:
+        """A program that asks is prepared for both."""
+        m.state(Guards).asked.update(atoms(self.of.leaves))
+        return False
+
+    def truth(self, m: Machine) -> bool | Condition:
+        return not self.is_none(m)
+
+    def _guarded(self, m: Machine) -> bool:
+        asked = m.state(Guards).asked
+        return all(leaf in asked for leaf in atoms(self.of.leaves))
+
+    def attribute(self, m: Machine, name: str) -> Value:
+        if name == "data":
+            return self
+        if name in ("zero_", "detach_", "requires_grad_"):
+            return BuiltIn(name, lambda call: self._in_place(call, name))
+        if name.endswith("_") and not name.startswith("__"):
+            return BuiltIn(name, lambda call: self._in_place(call, name))
+        if name in PLAIN_ATTRIBUTES:
+            return m.unknown(f"{self.text}.{name}", fixed=False)
+        return BuiltIn(name, lambda call: self._read(call))
+
+    def _in_place(self, call: Call, name: str) -> Value:
+        m, tape = call.m, call.m.state(Tape)
+        if name in ("detach_", "requires_grad_"):
+            # Always followed by zero_(), and as careless about None.
+            return self
+        if name == "zero_":
+            tape.note(m, ev.Zero, self.of.leaves, to_none=False, guarded=self._guarded(m))
+        else:
+            adds = name in ("add_", "copy_", "sub_")
+            tape.note(m, ev.Adjust, self.of.leaves, guarded=self._guarded(m), adds=adds)
+        return self
+
+    def _read(self, call: Call) -> Value:
+        self.read(call.m)
+        return Tensor(self.text, frozenset(), frozenset((GRADIENT,)))
+
+    def read(self, m: Machine) -> None:
+        m.state(Tape).note(m, ev.Read, self.of.leaves)
+
+    def augment(self, m: Machine, sign: str, change: Value) -> Value | None:
+        tape = m.state(Tape)
+        adds = sign in "+-"
+        tape.note(m, ev.Adjust, self.of.leaves, guarded=self._guarded(m), adds=adds)
+        return self
+
+    def set_item(self, m: Machine, key: Value, value: Value) -> None:
+        m.state(Tape).note(m, ev.Adjust, self.of.leaves)
+
+    def operate(self, m: Machine, sign: str, other: Value, *, swapped: bool = False) -> Value:
+        return Tensor(self.text, frozenset(), frozenset((GRADIENT,)))
+
+
+class GradHooks:
+    """What runs whenever gradients have been added: optimizers that step inside backward."""
+
+    def __init__(self) -> None:
+        self.hooks: list[Value] = []
+
+
+class Guards:
+    """Parameters whose gradient was asked about before it was used."""
+
+    def __init__(self) -> None:
+        self.asked: set[Leaf] = set()
+
+
+def parameters_in(m: Machine, value: Value, use: str) -> tuple[list[Leaf], bool]:
+    """The parameters that a value stands for, and whether that is all of them.
+
+    Uses up one-shot iterators, as whoever is given them does.
+    """
+    found: dict[Leaf, None] = {}
+    whole = True
+    for part in flatten([value.resolve(m)]):
+        if isinstance(part, Params):
+            found.update(dict.fromkeys(part.take(m, use)))
+            whole = whole and part.whole
+        elif isinstance(part, OneShot):
+            if part.used:
+                m.libraries.used_up(m, part, use)
+                break
+            part.used = True
+        elif isinstance(part, Unknown):
+            leaves = leaves_in(part.sources())
+            found.update(dict.fromkeys(leaves))
+            whole = False
+        elif isinstance(part, (Param, Tensor)) or not tuple(part.held()):
+            found.update(dict.fromkeys(leaves_in(part.sources())))
+    return list(found), whole

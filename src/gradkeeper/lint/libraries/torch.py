@@ -1,0 +1,645 @@
+"""torch itself, by full dotted names: functions over tensors, modes, saving, data, wrappers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from gradkeeper.lint.interpreter.objects import (
+    BuiltIn,
+    Descriptor,
+    Function,
+    LibraryClass,
+    Method,
+    StandIn,
+    flatten,
+)
+from gradkeeper.lint.interpreter.values import (
+    NONE,
+    Call,
+    Condition,
+    Constant,
+    Count,
+    Length,
+    Sources,
+    Unknown,
+    Value,
+)
+from gradkeeper.lint.libraries import amp, nn, optim
+from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
+from gradkeeper.lint.libraries.nn import Module, StateDict, module_of
+from gradkeeper.lint.libraries.recording import Tape
+from gradkeeper.lint.libraries.tensors import (
+    QUESTIONS,
+    Fetched,
+    Finite,
+    Grad,
+    Modes,
+    Param,
+    Tensor,
+    as_tensor,
+    credit,
+    mix,
+    moved,
+    parameters_in,
+    uses_gradient,
+)
+from gradkeeper.lint.libraries.unknowns import as_module
+from gradkeeper.model import events as ev
+
+if TYPE_CHECKING:
+    from gradkeeper.lint.interpreter.machine import Machine
+
+CREATES = words(
+    """randn rand zeros ones full empty arange randint tensor as_tensor linspace eye randperm
+    from_numpy normal logspace complex FloatTensor LongTensor Tensor IntTensor BoolTensor
+    zeros_like ones_like randn_like rand_like empty_like full_like bernoulli multinomial"""
+)
+CUT = words(
+    """isnan isinf isfinite argmax argmin eq ne is_tensor numel allclose equal isin any all
+    logical_and logical_or logical_not argsort unique"""
+)
+CLIPS = words("clip_grad_norm_ clip_grad_value_ clip_grad_norm clip_grads_with_norm_")
+WRAPS = words("DataParallel DistributedDataParallel FullyShardedDataParallel")
+
+
+class GradMode(StandIn):
+    """no_grad(), enable_grad(), inference_mode(), set_grad_enabled()."""
+
+    __slots__ = ("before", "on")
+
+    def __init__(self, on: Value) -> None:
+        self.on = on
+        self.before: list[bool] = []
+
+    def enter(self, m: Machine) -> Value:
+        modes = m.state(Modes)
+        self.before.append(modes.grad)
+        answer = self.on.truth(m)
+        modes.grad = m.ask(answer) if isinstance(answer, Condition) else answer
+        return self
+
+    def leave(self, m: Machine) -> None:
+        if self.before:
+            m.state(Modes).grad = self.before.pop()
+
+    def call(self, call: Call) -> Value:
+        return InMode(self, call.args[0]) if call.args else self
+
+
+class InMode(Descriptor):
+    """A function that runs in a mode of its own: `@torch.no_grad()`."""
+
+    __slots__ = ("function", "mode")
+
+    def __init__(self, mode: StandIn, function: Value) -> None:
+        self.mode = mode
+        self.function = function
+
+    @property
+    def text(self) -> str:
+        return self.function.text
+
+    def attribute(self, m: Machine, name: str) -> Value:
+        return self.function.attribute(m, name)
+
+    def bind(self, m: Machine, receiver: Value) -> Value:
+        inner = self.function
+        bound = Method(inner, receiver) if isinstance(inner, Function) else inner
+        return InMode(self.mode, bound)
+
+    def call(self, call: Call) -> Value:
+        self.mode.enter(call.m)
+        try:
+            return self.function.call(call)
+        finally:
+            self.mode.leave(call.m)
+
+
+def _no_grad(call: Call) -> Value:
+    mode = GradMode(Constant(False))
+    return mode.call(call) if call.args and not isinstance(call.args[0], Constant) else mode
+
+
+def _enable_grad(call: Call) -> Value:
+    return GradMode(Constant(True))
+
+
+def _set_grad(call: Call) -> Value:
+    return GradMode(call.argument(0, "mode") or Constant(True))
+
+
+class NoSync(StandIn):
+    """model.no_sync(): backward calls inside exchange nothing between ranks."""
+
+    __slots__ = ("before",)
+
+    def __init__(self) -> None:
+        self.before: list[bool] = []
+
+    def enter(self, m: Machine) -> Value:
+        modes = m.state(Modes)
+        self.before.append(modes.unsynced)
+        modes.unsynced = True
+        return NONE
+
+    def leave(self, m: Machine) -> None:
+        if self.before:
+            m.state(Modes).unsynced = self.before.pop()
+
+
+class Loader(StandIn):
+    """A DataLoader: hands out batches, as many as the rehearsal has rounds for."""
+
+    __slots__ = ("label", "of", "size")
+
+    def __init__(self, size: int | None = None, of: Value | None = None) -> None:
+        self.size = size
+        self.label = "loader"
+        self.of = of
+
+    @property
+    def text(self) -> str:
+        return self.label
+
+    def named(self, m: Machine, name: str) -> None:
+        self.label = name
+
+    def iterate(self, m: Machine) -> Iterator[Value]:
+        count = 0
+        size = None if self.size is None else m.shortened(self.size)
+        while size is None or count < size:
+            count += 1
+            yield m.unknown(f"{self.label}[i]", element=True, data=True, fixed=False)
+
+    def endless(self) -> bool:
+        return self.size is None
+
+    def length(self, m: Machine) -> Value:
+        if self.size is None:
+            return Length(m.plan.rounds, float(m.plan.rounds))
+        size = m.shortened(self.size)
+        return Constant(size) if size == self.size else Count(size, float(size))
+
+    def attribute(self, m: Machine, name: str) -> Value:
+        if name in ("dataset", "sampler", "batch_sampler"):
+            return m.unknown(f"{self.label}.{name}")
+        return StandIn.attribute(self, m, name)
+
+
+def _data_loader(call: Call) -> Value:
+    m = call.m
+    data = (call.argument(0, "dataset") or NONE).resolve(m)
+    batch = call.argument(1, "batch_size") or Constant(1)
+    size: int | None = None
+    known = data.length(m) if not isinstance(data, Unknown) else None
+    if isinstance(known, Constant) and not isinstance(known, Count):
+        if isinstance(known.value, int) and isinstance(batch, Constant):
+            if isinstance(batch.value, int) and batch.value > 0:
+                drop = call.kwargs.get("drop_last")
+                drops = drop is not None and drop.truth(m) is True
+                size = known.value // batch.value
+                if known.value % batch.value and not drops:
+                    size += 1
+    return Loader(size, data)
+
+
+class Dataset(StandIn):
+    """TensorDataset and others whose length the source tells."""
+
+    __slots__ = ("size",)
+
+    def __init__(self, size: Value | None) -> None:
+        self.size = size
+
+    def length(self, m: Machine) -> Value:
+        return self.size or m.unknown("len(dataset)")
+
+
+def _tensor_dataset(call: Call) -> Value:
+    first = call.args[0] if call.args else NONE
+    size = first.size if isinstance(first, Created) else None
+    return Dataset(Constant(size) if size is not None else None)
+
+
+class Created(Tensor):
+    """A tensor of known first size: torch.randn(64, 3)."""
+
+    __slots__ = ("size",)
+
+    def length(self, m: Machine) -> Value:
+        return Constant(self.size) if self.size is not None else Tensor.length(self, m)
+
+    size: int | None
+
+    def endless(self) -> bool:
+        return self.size is None
+
+    def iterate(self, m: Machine) -> Iterator[Value]:
+        count = 0
+        while self.size is None or count < self.size:
+            count += 1
+            yield Tensor(self.text)
+
+    def attribute(self, m: Machine, name: str) -> Value:
+        if name in ("split", "chunk") and self.size is not None:
+            return BuiltIn(name, lambda call: self._split(call, name))
+        if name in ("to", "float", "cuda", "view", "long"):
+            return BuiltIn(name, lambda call: self if self.leaf is None else self.like(m))
+        return Tensor.attribute(self, m, name)
+
+    def _split(self, call: Call, name: str) -> Value:
+        number = call.argument(0, "split_size" if name == "split" else "chunks")
+        if isinstance(number, Constant) and isinstance(number.value, int) and number.value > 0:
+            assert self.size is not None
+            count = number.value if name == "chunk" else -(-self.size // number.value)
+            return Loader(count)
+        return Loader()
+
+
+def _create(call: Call, name: str) -> Value:
+    m = call.m
+    m.serial += 1
+    made = Created(name, serial=m.serial)
+    if m.loops:
+        made.others = frozenset((Fetched(m.serial),))
+    made.size = _first_size(call, name)
+    wants = call.kwargs.get("requires_grad")
+    if wants is not None and wants.truth(m) is True:
+        made.collect()
+    elif name in ("tensor", "as_tensor") and call.args:
+        made.others |= mix(m, name, call.args[0]).others
+    return made
+
+
+def _first_size(call: Call, name: str) -> int | None:
+    args = call.args[1:] if name == "randint" and len(call.args) > 1 else call.args
+    for one in args:
+        if name == "randint" and isinstance(one, Constant):
+            continue
+        first = one
+        if name in ("tensor", "as_tensor") or isinstance(one, Tensor):
+            size = one.length(call.m)
+            found = size.value if isinstance(size, Constant) else None
+            return found if isinstance(found, int) else None
+        held = list(one.held())
+        if held:
+            first = held[0]
+        if isinstance(first, Constant) and isinstance(first.value, int):
+            return first.value
+        return None
+    return None
+
+
+def _clip(call: Call, name: str) -> Value:
+    m = call.m
+    target = call.argument(0, "parameters") or NONE
+    keys = ("max_norm", "clip_value", "value")
+    bound = call.argument(1) or next((call.kwargs[k] for k in keys if k in call.kwargs), None)
+    clip(m, target, bound)
+    return m.unknown("norm", data=True, fixed=False)
+
+
+def clip(m: Machine, target: Value, bound: Value | None, *, aware: bool = False) -> None:
+    """Gradients are cut down to a bound."""
+    tape = m.state(Tape)
+    limit: float | None = None
+    if isinstance(bound, Constant) and isinstance(bound.value, (int, float)):
+        limit = float(bound.value)
+    if isinstance(bound, amp.ScaleFactor):
+        aware = True
+    resolved = target.resolve(m)
+    if isinstance(resolved, Unknown) and not resolved.sources():
+        # Whose gradients these are is not known: with one optimizer, its own.
+        if len(tape.owners) == 1:
+            tape.note(m, ev.Clip, (tape.owners[0],), bound=limit, scale_aware=aware)
+        return
+    leaves, _ = parameters_in(m, target, "this clip")
+    if leaves:
+        tape.note(m, ev.Clip, leaves, bound=limit, scale_aware=aware)
+
+
+def _backward(call: Call) -> Value:
+    given = call.argument(0, "tensors") or NONE
+    credit(call.m, mix_losses(call.m, given))
+    return NONE
+
+
+def mix_losses(m: Machine, given: Value) -> Tensor:
+    parts = [as_tensor(m, one) for one in given.held()] or [as_tensor(m, given)]
+    made = mix(m, "losses", *parts)
+    made.factor, made.reduction = parts[0].factor, parts[0].reduction
+    made.scaler = parts[0].scaler
+    return made
+
+
+def _autograd_grad(call: Call) -> Value:
+    m = call.m
+    keeps = call.argument(4, "create_graph")
+    if keeps is None or keeps.truth(m) is False:
+        return m.unknown("gradients", data=True, fixed=False)
+    inputs = call.argument(1, "inputs") or NONE
+    for one in flatten([inputs]):
+        tensor = as_tensor(m, one) if isinstance(one, (Tensor, Unknown)) else None
+        if tensor is not None and tensor.leaf is not None:
+            tensor.leaf.asked_for = True
+    return mix(m, "gradients", *call.values())
+
+
+def _save(call: Call) -> Value:
+    m = call.m
+    leaves: dict[Leaf, None] = {}
+    optimizers: dict[str, None] = {}
+    gradients = False
+    given = call.argument(0, "obj") or NONE
+    for one in flatten([given]):
+        if isinstance(one, StateDict):
+            leaves.update(dict.fromkeys(one.leaves))
+            optimizers.update(dict.fromkeys(one.optimizers))
+        elif module_of(one) is not None:
+            leaves.update(dict.fromkeys(module_of(one).leaves()))  # type: ignore[union-attr]
+        elif uses_gradient(one):
+            gradients = True
+    if leaves:
+        m.state(Tape).note(m, ev.Save, leaves, optimizers=tuple(optimizers), gradients=gradients)
+    return NONE
+
+
+def _wrapped(call: Call, name: str) -> Value:
+    """DistributedDataParallel and its like: the module itself, with something around it."""
+    m = call.m
+    given = (call.argument(0, "module") or NONE).resolve(m)
+    module = module_of(given)
+    if module is None and isinstance(given, Unknown):
+        module = as_module(m, given)
+    if module is None:
+        return given
+    if name in ("DistributedDataParallel", "FullyShardedDataParallel"):
+        for leaf in atoms(module.leaves()):
+            leaf.replicated = True
+    return Wrapper(module, given)
+
+
+class Wrapper(Module):
+    """A module inside another one that only passes calls on."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, module: Module, inner: Value) -> None:
+        super().__init__(None, module.label, seen=module.seen)
+        self.inner = inner if not isinstance(inner, Unknown) else module
+        self.children = {"module": self.inner}
+
+    def attribute(self, m: Machine, name: str) -> Value:
+        if name == "module":
+            return self.inner
+        if name == "no_sync":
+            return BuiltIn(name, lambda call: NoSync())
+        if name in self.METHODS or name in nn.SAME:
+            return Module.attribute(self, m, name)
+        return self.inner.attribute(m, name)
+
+    def call(self, call: Call) -> Value:
+        return self.inner.call(call)
+
+
+def _foreach(call: Call, name: str) -> Value:
+    """torch._foreach_zero_(grads) and its like: one call in place of a loop over parameters."""
+    m = call.m
+    given = call.args[0] if call.args else NONE
+    for one in flatten([given]):
+        if isinstance(one, Grad):
+            if name == "_foreach_zero_":
+                m.state(Tape).note(m, ev.Zero, one.of.leaves, to_none=False)
+            else:
+                m.state(Tape).note(m, ev.Adjust, one.of.leaves)
+        elif isinstance(one, Param):
+            moved(m, one, tuple(call.args[1:]))
+    return NONE
+
+
+def _averaged(call: Call) -> Value:
+    """swa_utils.AveragedModel: a copy that nobody trains."""
+    given = (call.argument(0, "model") or NONE).resolve(call.m)
+    copy = nn.copied(given)
+    return Averaged(copy)
+
+
+class Averaged(Module):
+    __slots__ = ("copy",)
+
+    def __init__(self, copy: Value) -> None:
+        super().__init__(None, "averaged")
+        self.copy = copy
+        self.children = {"module": copy}
+
+    def attribute(self, m: Machine, name: str) -> Value:
+        if name == "update_parameters":
+            return BuiltIn(name, lambda call: NONE)
+        return Module.attribute(self, m, name)
+
+    def call(self, call: Call) -> Value:
+        return self.copy.call(call)
+
+
+def _first(call: Call) -> Value:
+    return call.args[0] if call.args else NONE
+
+
+def _loaded(call: Call) -> Value:
+    return nn.Loaded()
+
+
+def _setting(text: str) -> Callable[[Call], Value]:
+    """A fact about the machine that the program runs on: the same throughout a run."""
+
+    def work(call: Call) -> Value:
+        return Unknown(("machine", text), text)
+
+    return work
+
+
+def _function(name: str) -> Value:
+    """Any other function of torch's: a tensor made of its arguments."""
+
+    def work(call: Call) -> Value:
+        made = mix(call.m, name, *call.values())
+        first = call.args[0] if call.args else None
+        if isinstance(first, Tensor) and name in ("mean", "sum", "squeeze", "clamp", "abs"):
+            made.factor = first.factor
+        if name in ("mean", "sum"):
+            made.reduction = "mean" if name == "mean" else "sum"
+        if name in ("stack", "cat", "sum"):
+            for one in flatten(call.args[:1]):
+                if isinstance(one, Tensor):
+                    made.factor = one.factor
+        return made
+
+    return BuiltIn(name, work)
+
+
+def _is_class(name: str) -> bool:
+    return name[:1].isupper()
+
+
+EXACT: dict[str, Callable[[Call], Value]] = {
+    "torch.no_grad": _no_grad,
+    "torch.inference_mode": _no_grad,
+    "torch.autograd.no_grad": _no_grad,
+    "torch.enable_grad": _enable_grad,
+    "torch.set_grad_enabled": _set_grad,
+    "torch.autograd.set_grad_enabled": _set_grad,
+    "torch.autocast": amp.make_autocast,
+    "torch.amp.autocast": amp.make_autocast,
+    "torch.cuda.amp.autocast": amp.make_autocast,
+    "torch.cpu.amp.autocast": amp.make_autocast,
+    "torch.amp.autocast_mode.autocast": amp.make_autocast,
+    "torch.amp.GradScaler": amp.make_scaler,
+    "torch.GradScaler": amp.make_scaler,
+    "torch.cuda.amp.GradScaler": amp.make_scaler,
+    "torch.cuda.amp.grad_scaler.GradScaler": amp.make_scaler,
+    "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler": amp.make_scaler,
+    "torch.autograd.backward": _backward,
+    "torch.autograd.grad": _autograd_grad,
+    "torch.save": _save,
+    "torch.load": _loaded,
+    "torch.hub.load_state_dict_from_url": _loaded,
+    "torch.nn.Parameter": nn.make_parameter,
+    "torch.nn.parameter.Parameter": nn.make_parameter,
+    "torch.utils.data.DataLoader": _data_loader,
+    "torch.utils.data.dataloader.DataLoader": _data_loader,
+    "torch.utils.data.TensorDataset": _tensor_dataset,
+    "torch.optim.swa_utils.AveragedModel": _averaged,
+    "torch.compile": _first,
+    "torch.jit.script": _first,
+    "torch.cuda.is_available": _setting("torch.cuda.is_available()"),
+    "torch.cuda.device_count": _setting("torch.cuda.device_count()"),
+    "torch.distributed.is_initialized": _setting("torch.distributed.is_initialized()"),
+    "torch.distributed.is_available": _setting("torch.distributed.is_available()"),
+    "torch.distributed.get_rank": _setting("torch.distributed.get_rank()"),
+    "torch.distributed.get_world_size": _setting("torch.distributed.get_world_size()"),
+}
+
+
+def _variable(call: Call) -> Value:
+    """torch.autograd.Variable: what it is given, or a leaf that collects gradients."""
+    wants = call.kwargs.get("requires_grad") or call.argument(1)
+    given = call.args[0] if call.args else NONE
+    if wants is not None and wants.truth(call.m) is True:
+        made = Tensor("variable")
+        made.collect()
+        return made
+    return given
+
+
+EXACT["torch.autograd.Variable"] = _variable
+EXACT["torch.autograd.variable.Variable"] = _variable
+
+
+def find(m: Machine, name: str) -> Value | None:
+    """What a name that begins with `torch` stands for."""
+    work = EXACT.get(name)
+    last = name.rpartition(".")[2]
+    if work is not None:
+        return LibraryClass(name, work) if _is_class(last) else BuiltIn(name, work)
+    if name in ("torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"):
+        return nn.MODULE
+    if last in CLIPS and name.startswith("torch.nn.utils"):
+        return BuiltIn(name, lambda call: _clip(call, last))
+    if name.startswith("torch.optim."):
+        return _optim(name, last)
+    if last in WRAPS:
+        return LibraryClass(name, lambda call: _wrapped(call, last))
+    if name.startswith("torch.nn.functional"):
+        if last in nn.FUNCTIONAL_LOSSES:
+            return BuiltIn(
+                name, lambda call: nn.loss_of(call.m, call.kwargs.get("reduction"), call)
+            )
+        return _function(last) if last != "functional" else None
+    if name.startswith("torch.nn.utils."):
+        if last in ("weight_norm", "spectral_norm", "remove_weight_norm"):
+            return BuiltIn(name, _first)
+        return None
+    if name.startswith("torch.nn.") and _is_class(last):
+        return LibraryClass(name, nn.make_layer(last))
+    if name.startswith("torch.distributions."):
+        if _is_class(last):
+            return LibraryClass(name, lambda call: Distribution(call.values()))
+        return _function(last) if last != "distributions" else None
+    if name.startswith("torch._foreach_"):
+        return BuiltIn(name, lambda call: _foreach(call, last))
+    if name.count(".") == 1:
+        return _top(name, last)
+    return None
+
+
+def _optim(name: str, last: str) -> Value | None:
+    if name.startswith("torch.optim.lr_scheduler.") and _is_class(last):
+        return LibraryClass(name, lambda call: optim.schedule(call, last))
+    if name.startswith("torch.optim.swa_utils."):
+        if last == "SWALR":
+            return LibraryClass(name, lambda call: optim.schedule(call, last))
+        return BuiltIn(name, lambda call: NONE)
+    if _is_class(last):
+        return LibraryClass(name, lambda call: optim.build(call, last))
+    return None
+
+
+MODULES = words(
+    """nn optim autograd utils cuda amp distributed jit hub backends random fft linalg special
+    distributions onnx multiprocessing quantization fx func profiler cpu mps testing version"""
+)
+
+
+def _top(name: str, last: str) -> Value | None:
+    if last in MODULES:
+        return None
+    if last in CREATES:
+        return BuiltIn(name, lambda call: _create(call, last))
+    if last in CUT:
+        return BuiltIn(name, lambda call: _cut(call, last))
+    if last in ("manual_seed", "set_default_dtype", "use_deterministic_algorithms"):
+        return BuiltIn(name, lambda call: NONE)
+    if last == "inf":
+        return Constant(float("inf"))
+    if last in DTYPES:
+        return Unknown(("torch", last), name)
+    return _function(last)
+
+
+DTYPES = words(
+    """float32 float64 float16 bfloat16 half float double int8 int16 int32 int64 long int uint8 bool
+    channels_last contiguous_format device Size dtype __version__ strided"""
+)
+
+
+def _cut(call: Call, name: str) -> Value:
+    if name in QUESTIONS:
+        return Finite(name, call.args[0] if call.args else NONE)
+    asked = next((one for one in call.args if isinstance(one, Finite)), None)
+    if asked is not None:
+        # Put together with another question of this kind, or asked of all elements.
+        return asked
+    return call.m.unknown(f"{name}()", data=True, fixed=False)
+
+
+class Distribution(StandIn):
+    """torch.distributions: what it is made of flows into densities, not into samples."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: list[Value]) -> None:
+        self.of = of
+
+    def sources(self) -> Sources:
+        found: Sources = frozenset()
+        for one in self.of:
+            found |= one.sources()
+        return found
+
+    def attribute(self, m: Machine, name: str) -> Value:
+        if name in ("sample", "sample_n"):
+            return BuiltIn(name, lambda call: mix(m, name, *self.of).without_history())
+        if name in ("log_prob", "entropy", "rsample", "cdf", "kl_divergence", "expand"):
+            return BuiltIn(name, lambda call: mix(m, name, *self.of, *call.values()))
+        return mix(m, name, *self.of)

@@ -1,0 +1,391 @@
+"""Values that the source does not tell: what they are shows in what is done with them.
+
+Whatever is learned of an unknown value is kept here, beside it: the optimizer it turned out to be,
+the network whose parameters it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING
+
+from gradkeeper.lint import guesses
+from gradkeeper.lint.interpreter.objects import Function, Method, StandIn, flatten
+from gradkeeper.lint.interpreter.values import (
+    NONE,
+    NOTHING,
+    Call,
+    Constant,
+    Unknown,
+    Value,
+)
+from gradkeeper.lint.libraries.amp import GradScaler
+from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in, words
+from gradkeeper.lint.libraries.nn import SAME, Module, module_of, unseen_network
+from gradkeeper.lint.libraries.optim import Frameworks, Optimizer, Scheduler, stranger
+from gradkeeper.lint.libraries.recording import UNKNOWN_FACTOR, Tape
+from gradkeeper.lint.libraries.tensors import (
+    OPEN,
+    QUESTIONS,
+    Finite,
+    Modes,
+    Tensor,
+    as_tensor,
+    credit,
+    mix,
+)
+
+if TYPE_CHECKING:
+    from gradkeeper.lint.interpreter.machine import Machine
+
+OF_OPTIMIZERS = words("zero_grad param_groups add_param_group")
+OF_SCALERS = words("scale unscale_ get_scale")
+OF_SCHEDULERS = words("get_last_lr last_epoch step_update")
+OF_MODULES = words(
+    """parameters named_parameters train eval named_modules modules children zero_grad forward
+    requires_grad_ load_state_dict cuda"""
+)
+SHOWS_MODULE = words(
+    "parameters named_parameters train eval named_modules modules forward children"
+)
+
+
+class Roles:
+    """What unknown values turned out to be, by their keys."""
+
+    def __init__(self) -> None:
+        self.found: dict[Hashable, StandIn] = {}
+
+
+def uses_of(m: Machine, value: Value) -> set[str]:
+    """The attributes that the program asks of whatever is written like this value."""
+    last = value.text.rpartition(".")[2]
+    label = m.labels.get(value.key)
+    found = m.facts.uses.get(last, set())
+    return found | m.facts.uses.get(label, set()) if label else found
+
+
+def name_of(m: Machine, value: Value) -> str:
+    """What a person would call it: the variable it was assigned to."""
+    return m.labels.get(value.key) or value.text
+
+
+def role_of(m: Machine, value: Unknown) -> StandIn | None:
+    return m.state(Roles).found.get(value.key)
+
+
+def take_for(m: Machine, value: Unknown, role: StandIn) -> StandIn:
+    m.state(Roles).found[value.key] = role
+    m.kept.append(value)
+    return role
+
+
+def as_optimizer(m: Machine, value: Value) -> Optimizer | None:
+    """An unknown value that is stepped and zeroed, or handed to a scaler to be stepped."""
+    value = value.resolve(m)
+    native = getattr(value, "native", None)
+    for one in (value, native):
+        if isinstance(one, Optimizer):
+            return one
+    if not isinstance(value, Unknown):
+        return None
+    role = role_of(m, value)
+    if role is None:
+        role = take_for(m, value, _wrapper(m, value) or stranger(m, name_of(m, value)))
+    return role if isinstance(role, Optimizer) else None
+
+
+def _wrapper(m: Machine, value: Unknown) -> Optimizer | None:
+    """Made of an optimizer, by code that is not seen: that optimizer, with something around it."""
+    inside = set(atoms(leaves_in(value.sources())))
+    for owner in m.state(Tape).owners if inside else ():
+        if owner.known and inside == set(atoms(owner.leaves)):
+            made = Optimizer(owner)
+            made.named_by = True
+            return made
+    return None
+
+
+def as_module(m: Machine, value: Unknown) -> Module:
+    role = role_of(m, value)
+    if isinstance(role, Module):
+        return role
+    made = None
+    if value.of is not None:
+        whole = module_of(value.of)
+        if whole is None and isinstance(value.of, Unknown):
+            known = role_of(m, value.of)
+            whole = known if isinstance(known, Module) else None
+        if whole is not None and whole.own is not None:
+            made = whole.child(value.name)
+    made = made or _around(value, name_of(m, value)) or unseen_network(name_of(m, value))
+    made.me = made
+    take_for(m, value, made)
+    return made
+
+
+def _around(value: Unknown, name: str) -> Module | None:
+    """Made of a network, by code that is not seen: a wrapper, with that network's parameters."""
+    inside = sorted(leaves_in(value.sources()), key=lambda leaf: leaf.name)
+    if not inside:
+        return None
+    made = Module(Leaf(name), name, seen=False)
+    assert made.own is not None
+    made.own.parts = tuple(inside)
+    return made
+
+
+def as_scheduler(m: Machine, value: Unknown) -> Scheduler | None:
+    """A schedule that was not seen being made: with one optimizer in sight, that one's."""
+    role = role_of(m, value)
+    if isinstance(role, Scheduler):
+        return role
+    owners = m.state(Tape).owners
+    if len(owners) != 1:
+        return None
+    made = Scheduler(Optimizer(owners[0]))
+    made.label = name_of(m, value)
+    made.frozen_while = m.state(Frameworks).frozen_while
+    take_for(m, value, made)
+    return made
+
+
+def kind_of(m: Machine, value: Unknown) -> str:
+    """What the program uses an unknown value as."""
+    role = role_of(m, value)
+    if role is not None:
+        for kind, name in ((Optimizer, "optimizer"), (Module, "module"), (GradScaler, "scaler")):
+            if isinstance(role, kind):
+                return name
+        return "scheduler" if isinstance(role, Scheduler) else "other"
+    uses = uses_of(m, value)
+    if uses & OF_SCALERS and uses & {"step", "update", "unscale_"}:
+        return "scaler"
+    if "backward" in uses and "step" in uses and not uses & {"param_groups"}:
+        return "engine"
+    if uses & {"param_groups", "add_param_group"}:
+        return "optimizer"
+    if "zero_grad" in uses and "step" in uses and not uses & SHOWS_MODULE:
+        return "optimizer"
+    if uses & SHOWS_MODULE:
+        return "module"
+    if uses & OF_SCHEDULERS:
+        return "scheduler"
+    return guesses.kind_of(name_of(m, value), uses)
+
+
+def call_method(m: Machine, of: Value, name: str, call: Call, what: Unknown) -> Value:
+    """A method of something unknown."""
+    if not isinstance(of, Unknown):
+        return unseen(what, call)
+    handler = METHODS.get(name)
+    if handler is not None:
+        found: Value | None = handler(m, of, call)
+        if found is not None:
+            return found
+    role = role_of(m, of)
+    if role is not None and name in role.METHODS:
+        return role.attribute(m, name).call(call)
+    if name in SAME and kind_of(m, of) == "module":
+        if name in ("train", "eval"):
+            as_module(m, of)
+        return of
+    return unseen(what, call)
+
+
+def _backward(m: Machine, of: Unknown, call: Call) -> Value | None:
+    given = call.argument(0, "loss")
+    if given is not None and (of.fixed or not of.sources()) and _is_loss(m, given):
+        kind = kind_of(m, of)
+        credit(m, given, divided_by=UNKNOWN_FACTOR)
+        if kind != "optimizer":
+            m.doubt("a loss is handed to code that is not seen")
+        return NONE
+    credit(m, of)
+    return NONE
+
+
+def _is_loss(m: Machine, value: Value) -> bool:
+    value = value.resolve(m)
+    if isinstance(value, Tensor):
+        return True
+    return isinstance(value, Unknown) and not value.fixed
+
+
+def _step(m: Machine, of: Unknown, call: Call) -> Value | None:
+    kind = kind_of(m, of)
+    if kind == "optimizer":
+        found = as_optimizer(m, of)
+        return found.attribute(m, "step").call(call) if found else None
+    if kind == "scaler":
+        return _scaler(m, of).attribute(m, "step").call(call)
+    if kind == "scheduler":
+        schedule = as_scheduler(m, of)
+        return schedule.step(call) if schedule is not None else NONE
+    if kind == "engine":
+        m.doubt("an engine that is not seen takes the steps")
+        return NONE
+    if call.values() or of.data or not of.fixed:
+        return None
+    if m.state(Tape).backwards:
+        m.state(Tape).unseen["something that is not seen steps"] = None
+    return NONE
+
+
+def _zero_grad(m: Machine, of: Unknown, call: Call) -> Value | None:
+    if kind_of(m, of) == "optimizer":
+        found = as_optimizer(m, of)
+        return found.attribute(m, "zero_grad").call(call) if found else None
+    return as_module(m, of).zero_grad(call)
+
+
+def _scaler(m: Machine, of: Unknown) -> GradScaler:
+    role = role_of(m, of)
+    if not isinstance(role, GradScaler):
+        role = GradScaler()
+        m.state(Tape).strange_scalers.append(role)
+        role.named(m, name_of(m, of))
+        take_for(m, of, role)
+    return role
+
+
+def _of_scaler(name: str):  # type: ignore[no-untyped-def]
+    def method(m: Machine, of: Unknown, call: Call) -> Value | None:
+        if kind_of(m, of) != "scaler":
+            return None
+        return _scaler(m, of).attribute(m, name).call(call)
+
+    return method
+
+
+def _of_module(name: str):  # type: ignore[no-untyped-def]
+    def method(m: Machine, of: Unknown, call: Call) -> Value | None:
+        if kind_of(m, of) == "optimizer":
+            found = as_optimizer(m, of)
+            return found.attribute(m, name).call(call) if found else None
+        return as_module(m, of).attribute(m, name).call(call)
+
+    return method
+
+
+def _state(m: Machine, of: Unknown, call: Call) -> Value | None:
+    kind = kind_of(m, of)
+    if kind == "module":
+        return as_module(m, of).state_dict(call)
+    if kind == "optimizer":
+        found = as_optimizer(m, of)
+        return found.attribute(m, "state_dict").call(call) if found else None
+    return None
+
+
+def _requires_grad(m: Machine, of: Unknown, call: Call) -> Value | None:
+    if not of.fixed or of.data:
+        grown = m.state(Modes).grown
+        tensor = grown.get(of.key)
+        if tensor is None:
+            tensor = grown[of.key] = Tensor(of.text)
+            m.kept.append(of)
+        return tensor.requires_grad_(call)
+    return as_module(m, of).requires_grad_(call)
+
+
+def _finite(name: str) -> Callable[[Machine, Unknown, Call], Value | None]:
+    return lambda m, of, call: None if of.fixed else Finite(name, of)
+
+
+METHODS = {
+    "backward": _backward,
+    "step": _step,
+    "zero_grad": _zero_grad,
+    "scale": _of_scaler("scale"),
+    "unscale_": _of_scaler("unscale_"),
+    "update": _of_scaler("update"),
+    "parameters": _of_module("parameters"),
+    "named_parameters": _of_module("named_parameters"),
+    "state_dict": _state,
+    "requires_grad_": _requires_grad,
+    **{name: _finite(name) for name in QUESTIONS},
+}
+
+
+def call_unknown(what: Unknown, call: Call) -> Value:
+    """A call of something unknown: a method, a network, or a function nobody sees."""
+    m = call.m
+    if what.of is not None and what.name:
+        if not isinstance(what.of, Unknown) or kind_of(m, what) != "module" or what.name in METHODS:
+            return call_method(m, what.of, what.name, call, what)
+    if what.fixed and kind_of(m, what) == "module" and _given_data(m, call):
+        module = as_module(m, what)
+        return mix(m, f"{what.text}()", module, *call.values())
+    return unseen(what, call)
+
+
+def _given_data(m: Machine, call: Call) -> bool:
+    for one in flatten(call.values()):
+        if isinstance(one, Tensor) or (isinstance(one, Unknown) and not one.fixed):
+            return True
+    return False
+
+
+def unseen(what: Value, call: Call) -> Value:
+    """The result of code that cannot be looked into, and what it may have done."""
+    m = call.m
+    values = call.values()
+    last = what.text.rpartition(".")[2]
+    receiver = what.of if isinstance(what, Unknown) else None
+    tensors = False
+    factor_known = True
+    for one in flatten(values if receiver is None else [receiver, *values]):
+        if isinstance(one, Optimizer):
+            escaped(m, one, last)
+        elif isinstance(one, (Function, Method)):
+            escape_function(m, one)
+        elif isinstance(one, Tensor):
+            tensors = tensors or bool(one.flow) or OPEN in one.others
+            factor_known = factor_known and one.factor.number == 1.0 and not one.factor.below
+        elif isinstance(one, Unknown) and isinstance(role_of(m, one), Optimizer):
+            role = role_of(m, one)
+            assert isinstance(role, Optimizer)
+            escaped(m, role, last)
+    if guesses.acts_on_gradients(last):
+        m.doubt("gradients are handled in code that is not seen")
+    if (tensors or leaves_in(what.sources())) and m.state(Modes).grad and _given_data(m, call):
+        made = mix(m, f"{what.text}()", what, *values)
+        if not (isinstance(what, Unknown) and what.given and made.flow):
+            # A criterion that was handed in has no parameters that anybody would miss.
+            made.others |= {OPEN}
+        if not factor_known:
+            made.factor = UNKNOWN_FACTOR
+        return made
+    inside = bool(m.loops)
+    fresh = inside and not values and not what.fixed
+    result = m.unknown(f"{what.text}()", what, *values, element=fresh)
+    if inside and result.fixed and not isinstance(what, Constant):
+        # Asked for again in the next round, it may say something else.
+        result = m.unknown(f"{what.text}()", what, *values, fixed=False)
+    return result
+
+
+def escaped(m: Machine, optimizer: Optimizer, to: str) -> None:
+    """An optimizer went to code that is not seen: it may do there what is missed here."""
+    if guesses.is_harmless(to):
+        return
+    optimizer.owner.escaped = True
+    m.state(Tape).unseen[f"an optimizer is handed to `{to}`, which is not seen"] = None
+    if m.loops:
+        m.doubt("an optimizer is handed to code that is not seen")
+
+
+def escape_function(m: Machine, function: Value) -> None:
+    """A function of the program goes to code that is not seen, which may call it."""
+    code = function.code if isinstance(function, Function) else function.function.code  # type: ignore[attr-defined]
+    name = getattr(code, "name", "")
+    if name in m.facts.credit_names or name in m.facts.step_names:
+        m.state(Tape).unseen[f"`{name}` is called by code that is not seen"] = None
+
+
+def history_of(m: Machine, value: Value) -> Tensor:
+    return as_tensor(m, value)
+
+
+assert frozenset() == NOTHING
