@@ -1,0 +1,56 @@
+"""From many runs to findings: what holds on every run, under one setting, or only on some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gradkeeper.lint.explore import Key, Run, denies, refuted, same_scenario
+from gradkeeper.model.finding import Finding, Severity
+
+FROM_ABSENCE = frozenset({"GK103", "GK105", "GK106", "GK107", "GK307", "GK401", "GK602"})
+"""Rules that may speak of a closed world only (DESIGN section 5)."""
+WITHOUT_OWNERS = frozenset({"GK301", "GK303", "GK306", "GK601", "GK604"})
+"""Rules that don't depend on who owns what, or on what unseen code does to gradients."""
+
+
+def weigh(runs: list[Run]) -> Iterator[Finding]:
+    """Each finding of these runs once, as certain as they make it."""
+    found: dict[Key, list[Run]] = {}
+    for run in runs:
+        for key, finding in run.findings.items():
+            if _speaks(run, finding):
+                found.setdefault(key, []).append(run)
+    for key, having in found.items():
+        yield _weighed(key, having, runs)
+
+
+def _speaks(run: Run, finding: Finding) -> bool:
+    if finding.rule in FROM_ABSENCE and not run.ended:
+        return False
+    return not run.doubts or finding.rule in WITHOUT_OWNERS
+
+
+def _weighed(key: Key, having: list[Run], runs: list[Run]) -> Finding:
+    finding = having[0].findings[key]
+    if finding.severity is Severity.INFO:
+        return finding
+    standing = [run for run in having if run.verified and not refuted(run, key, runs)]
+    for run in standing:
+        when = _setting(key, run, runs)
+        if when is not None and not (when and finding.rule in FROM_ABSENCE):
+            return replace(run.findings[key], when=when or None)
+    return replace(finding, certain=False, severity=Severity.INFO)
+
+
+def _setting(key: Key, run: Run, runs: list[Run]) -> str | None:
+    """The setting under which a run's finding holds: "" for all, None if no single one tells."""
+    against = [other for other in runs if denies(other, run, key) and same_scenario(run, other)]
+    if not against:
+        return ""
+    for name, question in run.questions.items():
+        if question.fixed and all(
+            other.settings.get(name, question.answer) != question.answer for other in against
+        ):
+            return f"{question.condition.text} is {'true' if question.answer else 'false'}"
+    return None

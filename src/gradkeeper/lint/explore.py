@@ -1,0 +1,514 @@
+"""Which runs to make: where to begin, which answers to try, and when to stop."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from gradkeeper.lint.imports import Project
+from gradkeeper.lint.interpreter.facts import FUNCTIONS
+from gradkeeper.lint.interpreter.machine import Machine
+from gradkeeper.lint.interpreter.objects import Class, Function, Instance
+from gradkeeper.lint.interpreter.state import (
+    BudgetSpentError,
+    Frame,
+    LoudError,
+    Mode,
+    Plan,
+    ProgramEndsError,
+    Question,
+    RaisedError,
+)
+from gradkeeper.lint.interpreter.values import Call, Constant, Value
+from gradkeeper.lint.libraries.recording import Tape, close
+from gradkeeper.lint.libraries.registry import StandardLibraries
+from gradkeeper.lint.libraries.tensors import Finite
+from gradkeeper.model import events as ev
+from gradkeeper.model.auditing import audit
+from gradkeeper.model.finding import Finding, Findings, Severity
+from gradkeeper.model.rule import Rule
+from gradkeeper.model.site import Site
+
+MOST_RUNS = 12
+MOST_ROOTS = 12
+MOST_TRIALS = 3
+"""Runs with a finding that are tried, until one stands."""
+MOST_VERIFIED = 12
+WINDOW = 3
+"""What stands for "some N > 1"."""
+OPERATIONS = 40_000
+TOTAL = 40_000
+
+Key = tuple[str, str, int]
+
+
+@dataclass(slots=True)
+class Run:
+    """One run: what was answered, what happened, what the rules say of it."""
+
+    plan: Plan
+    questions: dict[Hashable, Question]
+    tape: list[ev.Event] = field(default_factory=list)
+    findings: dict[Key, Finding] = field(default_factory=dict)
+    doubts: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+    spends: bool = False
+    ended: bool = True
+    period: int = 1
+    numbered: bool = False
+    faults: tuple[Hashable, ...] = ()
+    verified: bool = False
+    """Its answers of chance were all tried the other way."""
+    lines: frozenset[tuple[str, int]] = frozenset()
+    """Where something happened: a run that never came to a line says nothing of it."""
+
+    @property
+    def steps(self) -> int:
+        return sum(isinstance(event, (ev.Step, ev.Move)) for event in self.tape)
+
+    @property
+    def settings(self) -> dict[Hashable, bool]:
+        return {key: one.answer for key, one in self.questions.items() if one.fixed}
+
+    @property
+    def closed(self) -> bool:
+        """Everything that could have done what is missing was seen."""
+        return not self.unseen and not self.doubts and self.ended
+
+
+@dataclass(slots=True)
+class Program:
+    """Files to check together, callers first, with what they import."""
+
+    project: Project
+    rules: tuple[Rule, ...]
+    visited: set[ast.AST] = field(default_factory=set)
+    stepped: set[int] = field(default_factory=set)
+    """Loops that came to a step."""
+    entered: set[int] = field(default_factory=set)
+    """Training loops that some run came to."""
+    spent: bool = False
+    """The budget was used up before everything was rehearsed."""
+    reasons: dict[str, int] = field(default_factory=dict)
+    operations: int = 0
+    relocate: Callable[[Site], Site] | None = None
+    """Where a line is told to be: the cells of a notebook."""
+    judged: dict[tuple[ev.Event, ...], dict[Key, Finding]] = field(default_factory=dict)
+
+    @property
+    def budget(self) -> int:
+        return TOTAL
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Where a rehearsal begins: a file run as a script, or a function that nobody calls."""
+
+    path: str
+    function: ast.FunctionDef | ast.AsyncFunctionDef | None = None
+    home: ast.ClassDef | None = None
+
+
+def roots(program: Program) -> Iterator[list[Run]]:
+    """The runs of each script, then of each training function that none of them reached."""
+    for path, tree in program.project.files.items():
+        if path not in program.project.imported or _is_script(tree):
+            yield explore(program, Root(path))
+    for _ in range(MOST_ROOTS + len(program.project.files)):
+        root = _next_root(program)
+        if root is None:
+            return
+        if program.operations > program.budget:
+            program.spent = True
+            return
+        assert root.function is not None
+        program.visited.add(root.function)
+        yield explore(program, root)
+
+
+def _is_script(tree: ast.Module) -> bool:
+    """It asks whether it is run by itself."""
+    return any(
+        isinstance(one, ast.If)
+        and any(isinstance(word, ast.Name) and word.id == "__name__" for word in ast.walk(one.test))
+        for one in tree.body
+    )
+
+
+def _next_root(program: Program) -> Root | None:
+    facts = program.project.facts
+    homes = {id(node): home for node, home in facts.functions}
+    waiting = [
+        Root(path, node, homes.get(id(node)))
+        for path, tree in program.project.files.items()
+        for node in ast.walk(tree)
+        if isinstance(node, FUNCTIONS) and node not in program.visited and _trains(facts, node)
+    ]
+    if not waiting:
+        return None
+    called = _called(waiting)
+    for root in waiting:
+        if root.function is not None and root.function.name not in called:
+            return root
+    return waiting[0]
+
+
+def _trains(facts: object, node: ast.AST) -> bool:
+    name = node.name  # type: ignore[attr-defined]
+    return name in facts.credit_names or name in facts.step_names  # type: ignore[attr-defined]
+
+
+def _called(waiting: Sequence[Root]) -> set[str]:
+    """Names that one of these functions uses: their callers come first."""
+    found: set[str] = set()
+    for root in waiting:
+        assert root.function is not None
+        own = root.function.name
+        for one in ast.walk(root.function):
+            word = getattr(one, "attr", getattr(one, "id", None))
+            if isinstance(word, str) and word != own:
+                found.add(word)
+    return found
+
+
+def explore(program: Program, root: Root) -> list[Run]:
+    """Runs one beginning along several plans."""
+    waiting: list[Plan] = [Plan()]
+    tried: set[Hashable] = set()
+    runs: list[Run] = []
+    while waiting and len(runs) < MOST_RUNS and program.operations < program.budget:
+        plan = waiting.pop(0)
+        name = _name_of(plan)
+        if name in tried:
+            continue
+        tried.add(name)
+        run = rehearse(program, root, plan)
+        longer = _longer(run)
+        if longer is not None:
+            # Too short to see a window: as if it had not been.
+            waiting.insert(0, longer)
+            continue
+        runs.append(run)
+        if len(runs) == 1 + (run.plan.window > 1 and runs[0].plan.window == 1):
+            waiting.extend(_all_otherwise(run))
+        if run.spends or len(runs) == 1:
+            waiting.extend(_further(run))
+            waiting.sort(key=_distance)
+    _verify(program, root, runs, tried)
+    return runs
+
+
+def _verify(program: Program, root: Root, runs: list[Run], tried: set[Hashable]) -> None:
+    """What was found has to hold whatever chance answers: tries the answers that were left out."""
+    suspects: dict[Key, list[Run]] = {}
+    for run in runs:
+        for key, finding in run.findings.items():
+            if finding.severity is not Severity.INFO and not run.doubts:
+                suspects.setdefault(key, []).append(run)
+    for key, having in suspects.items():
+        for run in having[:MOST_TRIALS]:
+            if not run.verified:
+                _try_chances(program, root, run, runs, tried)
+            if not refuted(run, key, runs):
+                break
+
+
+def _try_chances(
+    program: Program, root: Root, run: Run, runs: list[Run], tried: set[Hashable]
+) -> None:
+    run.verified = True
+    for plan in _by_chance(run):
+        name = _name_of(plan)
+        if name in tried:
+            continue
+        if len(runs) >= MOST_RUNS + MOST_VERIFIED or program.operations > 2 * program.budget:
+            run.verified = False
+            return
+        tried.add(name)
+        runs.append(rehearse(program, root, plan))
+
+
+def refuted(run: Run, key: Key, runs: list[Run]) -> bool:
+    """Under the same setting, chance can also have it that the line does no harm."""
+    return any(denies(other, run, key) and same_setting(run, other) for other in runs)
+
+
+def denies(other: Run, run: Run, key: Key) -> bool:
+    """The other run came by the line of a finding, and nothing was wrong with it there.
+
+    One that leaves its loop at the first step shows nothing of what comes after a step.
+    """
+    return (
+        key not in other.findings
+        and key[1:] in other.lines
+        and other.spends
+        and (other.steps > 1 or run.steps <= 1)
+    )
+
+
+def same_setting(run: Run, other: Run) -> bool:
+    """The two differ in what chance answered, and in nothing that was chosen."""
+    return all(
+        other.settings.get(key, answer) == answer for key, answer in run.settings.items()
+    ) and same_scenario(run, other)
+
+
+def same_scenario(run: Run, other: Run) -> bool:
+    """What is rehearsed on purpose happens in both."""
+    return (
+        other.plan.window == run.plan.window
+        and other.plan.fault == run.plan.fault
+        and _on_purpose(run) == _on_purpose(other)
+    )
+
+
+def _on_purpose(run: Run) -> set[tuple[Hashable, Mode]]:
+    """What happens once, or every so often: scenarios, not chance."""
+    return {(key, mode) for key, mode in run.plan.chance.items() if mode not in ("yes", "no")}
+
+
+def _by_chance(run: Run) -> Iterator[Plan]:
+    """The plans that differ from a run's in one answer of chance, settings and all else equal."""
+    plan = run.plan
+    if plan.window > 1:
+        for rounds in _epochs(plan.window):
+            yield plan.but(rounds=rounds)
+    for key, question in run.questions.items():
+        if not question.fixed and key not in plan.chance:
+            for mode in _flips(question):
+                yield plan.but(chance={**plan.chance, key: mode})
+
+
+def _epochs(window: int) -> tuple[int, int, int]:
+    """Lengths of an epoch that end within a window and with it, wherever counting begins."""
+    return (2 * window + (3 if window == 2 else 2), 2 * window + 1, 3 * window)
+
+
+def _flips(question: Question) -> Iterator[Mode]:
+    if not _happens_once(question):
+        yield "no" if question.answer else "yes"
+
+
+def _happens_once(question: Question) -> bool:
+    """A counter that equals a number far ahead: it will, one day."""
+    return question.periodic and question.condition.sign == "=="
+
+
+def _longer(run: Run) -> Plan | None:
+    """A plan with room for the windows that the source itself counts."""
+    rounds = _epochs(run.period)[0]
+    if run.period == 1 or run.plan.rounds >= min(_epochs(run.period)):
+        return None
+    return run.plan.but(window=run.period, rounds=rounds)
+
+
+def _name_of(plan: Plan) -> Hashable:
+    return (
+        frozenset(plan.settings.items()),
+        frozenset(plan.chance.items()),
+        plan.window,
+        plan.rounds,
+        plan.fault,
+    )
+
+
+def _distance(plan: Plan) -> tuple[int, int]:
+    extra = plan.fault is not None
+    settings = 1 if len(plan.settings) > 2 else len(plan.settings)
+    return (settings + len(plan.chance) + extra, len(plan.chance))
+
+
+def _all_otherwise(run: Run) -> Iterator[Plan]:
+    """Every setting the other way at once: it shows most of what single ones would."""
+    flipped = {key: not one.answer for key, one in run.questions.items() if one.fixed}
+    if len(flipped) > 1:
+        yield run.plan.but(settings=flipped)
+
+
+def _further(run: Run) -> Iterator[Plan]:
+    """The plans that differ from a run's in one answer."""
+    plan = run.plan
+    if run.numbered and plan.window == 1:
+        # Whatever goes wrong in windows of one does so in longer ones, too.
+        yield plan.but(window=WINDOW, rounds=_epochs(WINDOW)[0], first=run.settings)
+        return
+    for key, question in run.questions.items():
+        if question.fixed:
+            if key not in plan.settings:
+                yield plan.but(settings={**plan.settings, key: not question.answer})
+        elif key not in plan.chance:
+            for mode in _modes(question):
+                yield plan.but(chance={**plan.chance, key: mode})
+    for fault in run.faults:
+        if plan.fault is None:
+            yield plan.but(fault=fault)
+
+
+def _modes(question: Question) -> Iterator[Mode]:
+    if _happens_once(question):
+        yield "once"
+        return
+    if question.periodic:
+        yield "periodic"
+    yield "no" if question.answer else "yes"
+    if isinstance(question.condition.left, Finite) and question.times > 1:
+        yield "once not" if question.answer else "once"
+
+
+def rehearse(program: Program, root: Root, plan: Plan) -> Run:
+    """One run along a plan, judged."""
+    for _ in range(8):
+        machine = Machine(
+            plan, StandardLibraries(), program.project, program.project.facts, OPERATIONS
+        )
+        try:
+            return _rehearse(program, root, plan, machine)
+        except LoudError as loud:
+            program.project.facts.loud.update(id(node) for node in loud.nodes)
+        finally:
+            program.operations += machine.operations
+    return Run(plan, {}, doubts=("branches that cannot be told apart",), ended=False)
+
+
+def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
+    ended = True
+    try:
+        if root.function is None:
+            m.run_module(program.project.files[root.path], root.path, "__main__")
+        else:
+            _start(m, program, root, root.function)
+    except (ProgramEndsError, RaisedError):
+        pass
+    except BudgetSpentError:
+        m.doubt("too large to rehearse to the end")
+        program.spent = True
+        ended = False
+    except RecursionError:
+        m.doubt("nested too deeply")
+        ended = False
+    tape = m.state(Tape)
+    spends = any(note.kind in (ev.Step, ev.Move) for note in tape.notes)
+    unseen = tuple(tape.unseen)
+    early = not ended or tape.cut
+    events = close(m, tape, Site(root.path, 1), early=early)
+    program.visited |= m.visited
+    program.stepped.update(tape.steps_by_loop)
+    program.entered.update(tape.loops)
+    if program.relocate is not None:
+        events = [replace(event, site=program.relocate(event.site)) for event in events]
+    run = Run(plan, m.questions, events, {}, tuple(m.doubts), unseen, spends, ended)
+    run.period = m.period
+    run.lines = frozenset((event.site.file, event.site.line) for event in events)
+    run.numbered = bool(m.numbers)
+    run.faults = tuple(m.faults)
+    for why in m.doubts:
+        program.reasons[why] = program.reasons.get(why, 0) + 1
+    run.findings = _judged(program, tuple(events))
+    return run
+
+
+def _judged(program: Program, tape: tuple[ev.Event, ...]) -> dict[Key, Finding]:
+    """What the rules say of a tape; runs that leave the same one are judged once."""
+    found = program.judged.get(tape)
+    if found is None:
+        found = program.judged[tape] = {
+            (finding.rule, finding.site.file, finding.site.line): finding
+            for finding in Findings(audit(tape, program.rules))
+        }
+    return found
+
+
+def _start(
+    m: Machine,
+    program: Program,
+    root: Root,
+    node: ast.FunctionDef | ast.AsyncFunctionDef,
+) -> None:
+    """Calls a function as its unknown caller would, with arguments that nobody knows."""
+    home = root.home
+    frame = Frame({}, None, None, "<module>", root.path)
+    frame.names.update(_prepared(m, program, root.path))
+    m.frame = frame
+    if home is None:
+        function = _find_function(frame, node)
+        if function is None:
+            outer = m.define(node)
+            function = outer
+        function.call(Call(m, _arguments(m, function)))
+        _again(m, program, node, lambda: function.call(Call(m, _arguments(m, function))))
+        return
+    cls = _find_class(frame, home)
+    if cls is None:
+        return
+    start = cls.member("__init__")
+    given = _arguments(m, start)[1:] if isinstance(start, Function) else []
+    instance = m.make_instance(cls, Call(m, given))
+    if isinstance(instance, Instance):
+        instance.invented = True
+    if isinstance(instance, Instance) and m.libraries.drive(m, instance, node.name):
+        return
+    member = cls.member(node.name)
+    if isinstance(member, Function):
+        given = [instance, *_arguments(m, member)[1:]]
+        m.run_function(member, Call(m, given))
+        _again(m, program, node, lambda: m.run_function(member, Call(m, given)))
+    else:
+        instance.attribute(m, node.name).call(Call(m))
+
+
+def _again(m: Machine, program: Program, node: ast.AST, call: Callable[[], object]) -> None:
+    """A function that takes one step is called for every batch, by somebody who is not seen.
+
+    Not where it is handed the optimizer: then its caller may do the rest.
+    """
+    tape = m.state(Tape)
+    if node.name in program.project.facts.loop_names or not tape.steps:  # type: ignore[attr-defined]
+        return
+    if not all(owner.known for owner in tape.owners):
+        return
+    for _ in range(2):
+        tape.note(m, ev.Batch, source="calls", site=m.site(node))
+        call()
+
+
+def _prepared(m: Machine, program: Program, path: str) -> dict[str, Value]:
+    """Definitions and constants of the file: what it does by itself was rehearsed before."""
+    facts = program.project.facts
+    quiet: list[ast.stmt] = [
+        one
+        for one in program.project.files[path].body
+        if isinstance(
+            one, (*FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
+        )
+        or (isinstance(one, (ast.Try, ast.If)) and not facts.is_loud(one))
+    ]
+    tree = ast.Module(quiet, [])
+    return m.run_module(tree, path, "module").names
+
+
+def _arguments(m: Machine, function: Function) -> list[Value]:
+    """What an unknown caller hands in; `start=0` stays what it is."""
+    spec = function.code.args
+    names = [one.arg for one in (*spec.posonlyargs, *spec.args)]
+    defaults = dict(zip(reversed(names), reversed(function.defaults), strict=False))
+    found: list[Value] = []
+    for name in names:
+        default = defaults.get(name)
+        if isinstance(default, Constant) and type(default.value) is int and default.value == 0:
+            found.append(default)
+        else:
+            found.append(m.parameter(function, name))
+    return found
+
+
+def _find_function(frame: Frame, node: ast.AST) -> Function | None:
+    found = frame.names.get(node.name)  # type: ignore[attr-defined]
+    while found is not None and not isinstance(found, Function):
+        found = getattr(found, "function", None)
+    return found if found is not None and found.code is node else None
+
+
+def _find_class(frame: Frame, node: ast.ClassDef) -> Class | None:
+    found = frame.names.get(node.name)
+    return found if isinstance(found, Class) else None
