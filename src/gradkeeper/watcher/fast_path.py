@@ -32,9 +32,10 @@ class Moment(NamedTuple):
     arrival: Arrival
     version: int
     """Of the cohorts: as long as it is the same, none came, went or split."""
-    expected: Expected
-    effects: tuple[Effect, ...]
-    later: tuple[Effect, ...]
+    holds: Callable[[], bool]
+    effects: tuple[Callable[[], None], ...]
+    """Their `apply`, bound once: time counts here."""
+    later: tuple[Callable[[], None], ...]
     """Those of the call's end."""
     after: int
     wraps: int
@@ -46,8 +47,8 @@ class Ending(NamedTuple):
 
     site: Site
     version: int
-    expected: Expected
-    effects: tuple[Effect, ...]
+    holds: Callable[[], bool]
+    effects: tuple[Callable[[], None], ...]
     after: int
     wraps: int
 
@@ -111,9 +112,9 @@ class FastPath:
             _nothing if subject is None else weakref.ref(subject),
             arrival,
             self._cohorts.version,
-            expected,
-            effects,
-            later,
+            expected.holds,
+            tuple(effect.apply for effect in effects),
+            tuple(effect.apply for effect in later),
             log.place,
             log.times - start[1],
         )
@@ -127,8 +128,9 @@ class FastPath:
             return
         self._begin()
         wraps = log.times - start[1]
+        apply = tuple(effect.apply for effect in effects)
         self._endings[start[0]] = Ending(
-            site, self._cohorts.version, expected, effects, log.place, wraps
+            site, self._cohorts.version, expected.holds, apply, log.place, wraps
         )
 
     def _begin(self) -> None:
@@ -151,14 +153,14 @@ class FastPath:
             return None
         if moment.version != self._cohorts.version or not self._is_there(moment.arrival):
             return None
-        if not moment.expected.holds():
+        if not moment.holds():
             return None
         log.place = moment.after
         log.times += moment.wraps
         if moment.arrival.before is not None:
             self._rounds.places[-1] = moment.arrival.place
-        for effect in moment.effects:
-            effect.apply()
+        for apply in moment.effects:
+            apply()
         return moment
 
     def ends_again(self, site: Site) -> bool:
@@ -169,20 +171,20 @@ class FastPath:
         ending = self._endings.get(log.place)
         if ending is None or ending.site is not site or ending.version != self._cohorts.version:
             return False
-        if not ending.expected.holds():
+        if not ending.holds():
             return False
         log.place = ending.after
         log.times += ending.wraps
-        for effect in ending.effects:
-            effect.apply()
+        for apply in ending.effects:
+            apply()
         return True
 
     def is_over(self, moment: Moment) -> bool:
         """Ends a call that began as expected, if nothing else happened in it."""
         if self._log.pattern is not self._pattern or moment.version != self._cohorts.version:
             return False
-        for effect in moment.later:
-            effect.apply()
+        for apply in moment.later:
+            apply()
         return True
 
     def _is_there(self, arrival: Arrival) -> bool:
