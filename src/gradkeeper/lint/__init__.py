@@ -8,8 +8,9 @@ It holds no rules and never imports torch. From the outside in:
 - `notebook`: cells as one program, and back
 - `suppress`: comments and baselines; `fixes`: edits that are tried before they are offered
 - `first_design`: the way from trees to findings; see `rehearse`, and what that imports
-- `second_design`: what replaces it once it is better by every yardstick, and not used until then:
-  `explore` and `certainty` over `interpreter/` and `libraries/`, with `imports` and `guesses`
+- `second_design`: what replaces it once it is better by every yardstick; until then it rehearses
+  programs on our own engine only: `explore` and `certainty` over `interpreter/` and `libraries/`,
+  with `imports` and `guesses`
 """
 
 from gradkeeper.lint.check import check_source

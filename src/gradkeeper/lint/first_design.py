@@ -33,6 +33,11 @@ def rehearse(
     book: "Notebook | None" = None,
 ) -> dict[str, Checked]:
     """See `check.rehearse_files`."""
+    if any(uses_engine(tree) for tree in trees.values()):
+        # Windows of our own engine are known to the second design only.
+        from gradkeeper.lint import second_design
+
+        return second_design.rehearse_files(trees, rules, sources=sources, book=book)
     from gradkeeper.lint.project import Project
 
     seen = Seen()
@@ -48,6 +53,16 @@ def rehearse(
         moved = replace(finding, site=finding.site._replace(file=path))
         known.findings = list(Findings([*known.findings, moved]))
     return found
+
+
+def uses_engine(tree: ast.Module) -> bool:
+    """It imports gradkeeper's engine, as a program on it does at its top."""
+    return any(
+        isinstance(node, ast.ImportFrom)
+        and node.module in ("gradkeeper", "gradkeeper.engine")
+        and any(one.name == "Engine" for one in node.names)
+        for node in tree.body
+    )
 
 
 @dataclass(slots=True)

@@ -87,7 +87,7 @@ CREDIT_WORDS = (b"backward(", b"caler(", b"autograd.grad(")
 CREDITS = re.compile(
     rb"\.backward\(|manual_backward\(|[sS]caler\(|backward\(\[?loss|autograd\.grad\("
 )
-SPENDS = re.compile(rb"\.step\(|zero_grad|\.grad\b|[sS]caler\(|_step\(")
+SPENDS = re.compile(rb"\.step\(|zero_grad|\.grad\b|[sS]caler\(|_step\(|\bEngine\(")
 
 
 OTHERS = re.compile(

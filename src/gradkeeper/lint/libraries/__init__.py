@@ -21,5 +21,6 @@ apex          amp.initialize, scale_loss, master_params
 timm          scalers that scale, step and update in one call
 networks      networks and losses of torchvision, timm, PyG, monai and others
 optimizers    optimizers of other packages; opacus, composer, SAM
+gradkeeper    the engine of this package, and what a loop by hand left in its windows
 registry      all of them together, as the machine asks
 """

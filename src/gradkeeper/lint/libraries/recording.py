@@ -94,6 +94,8 @@ class Tape:
         self.steps = 0
         self.loops: set[int] = set()
         """Training loops that were run."""
+        self.waiting_loops: set[int] = set()
+        """Loops whose gradients wait for a step."""
         self.steps_by_loop: dict[int, int] = {}
         self.unseen: dict[str, None] = {}
         """Why the world is not closed: what went to code that was not seen."""

@@ -31,6 +31,7 @@ from gradkeeper.lint.libraries import (
     deepspeed,
     distributed,
     fabric,
+    gradkeeper,
     ignite,
     lightning,
     networks,
@@ -61,6 +62,7 @@ def _torch(m: Machine, name: str) -> Value | None:
 
 PACKAGES: dict[str, Find] = {
     "torch": _torch,
+    "gradkeeper": gradkeeper.find,
     "accelerate": accelerate.find,
     **dict.fromkeys(("lightning", "pytorch_lightning"), lightning.find),
     **dict.fromkeys(("lightning_fabric", "lightning_lite"), fabric.find),

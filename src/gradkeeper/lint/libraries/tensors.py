@@ -480,6 +480,7 @@ def credit(m: Machine, loss: Value, *, divided_by: Factor = ONE, scaler: str | N
     elif modes.speaks_of_sync or any(leaf.replicated for leaf in wanted):
         synced = True
     tape.backwards += 1
+    tape.waiting_loops.update(id(loop.node) for loop in m.loops)
     _begin_batch(m, tape, sources)
     name = scaler or tensor.scaler
     tape.note(
