@@ -175,7 +175,9 @@ def _setup(plan: Plan) -> list[str]:
     lines.append(_built(plan))
     lines += ["model.head = nn.Linear(4, 1)"] if plan["model"] == "swapped" else []
     lines += ["criterion = nn.MSELoss()"] if plan["loss"] == "module" else []
-    lines += ["scaler = torch.amp.GradScaler('cpu')"] if plan["amp"] else []
+    # A factor of 65536 overflows float16 on the first batches, whose steps are then refused.
+    scale = ", init_scale=8.0" if plan["cast"] == "float16" else ""
+    lines += [f"scaler = torch.amp.GradScaler('cpu'{scale})"] if plan["amp"] else []
     if plan["tick"]:
         lines.append("scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5)")
     lines += [f"accumulate = {plan['window']}"] if plan["named"] else []
