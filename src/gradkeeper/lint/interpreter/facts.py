@@ -570,11 +570,23 @@ def _setters(cls: Line) -> dict[str, list[str]]:
         node = method.node
         if isinstance(node, FUNCTIONS) and node.args.args:
             for line in method.own():
-                for word in line.sets:
+                for word in _provided(line.node):
                     methods = found.setdefault(word, [])
                     if node.name not in methods:
                         methods.append(node.name)
     return found
+
+
+def _provided(node: ast.AST) -> Iterator[str]:
+    """The attributes that a statement gives a value; one that empties them provides nothing."""
+    if not isinstance(node, (ast.Assign, ast.AnnAssign)):
+        return
+    if node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None):
+        return
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        for one in _targets(target):
+            if isinstance(one, ast.Attribute):
+                yield one.attr
 
 
 def loop_kind(facts: Facts, node: ast.AST) -> str:

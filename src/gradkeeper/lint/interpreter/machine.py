@@ -266,7 +266,7 @@ class Machine(Statements):
         if isinstance(special, Function) and cls.member("__init__") is None:
             whole = Call(self, [cls, *call.args], call.kwargs, open=call.open)
             return self.run_function(special, whole)
-        made = Instance(cls)
+        made = Instance(cls, self.count(cls))
         made.native = self.libraries.native(self, made, call)
         start = cls.member("__init__")
         if isinstance(start, Function):
@@ -313,13 +313,21 @@ class Machine(Statements):
                 member = cls.members.get(method)
                 if method == "__init__" or not isinstance(member, Function):
                     continue
-                if member.code in self.entered or self._trains(member.code):
+                if member.code in self.visited or self._trains(member.code):
+                    # The program calls it itself: what it leaves undone is not done elsewhere.
                     continue
                 instance.fetching.add(name)
+                since = {
+                    key: one
+                    for key, one in instance.attributes.items()
+                    if not (isinstance(one, Constant) and one.value is None)
+                }
                 try:
-                    self.run_function(member, Call(self, [instance]))
+                    with self.libraries.beforehand(self):
+                        self.run_function(member, Call(self, [instance]))
                 finally:
                     instance.fetching.discard(name)
+                instance.attributes.update(since)
                 if name in instance.attributes:
                     return instance.attributes[name]
         return None

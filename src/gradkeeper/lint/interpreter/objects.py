@@ -392,6 +392,8 @@ class Instance(Value):
     """An object of a class of the program. `native` is what it inherits from a library."""
 
     cls: Class
+    number: int
+    """Which object of its class it is: the same in every run."""
     attributes: dict[str, Value] = field(default_factory=dict)
     native: Value | None = None
     label: str = ""
@@ -399,6 +401,10 @@ class Instance(Value):
     """Its caller is not seen: what is None may have been set by a method since."""
     fetching: set[str] = field(default_factory=set)
     """Attributes that are being looked for in set-up methods."""
+
+    @property
+    def key(self) -> Hashable:
+        return ("instance", id(self.cls.code), self.number)
 
     @property
     def text(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
@@ -209,6 +209,9 @@ class Libraries(Protocol):
 
     def default_answer(self, m: Machine, condition: Condition) -> bool | None: ...
 
+    def beforehand(self, m: Machine) -> AbstractContextManager[None]:
+        """What happens inside happened before the run began."""
+
     def caught(self, m: Machine) -> None:
         """An exception that was rehearsed on purpose is caught now."""
 
@@ -258,6 +261,10 @@ class State:
         self._parts: dict[Hashable, dict[Hashable, Value]] = {}
         self._states: dict[type[Any], Any] = {}
         self._sites: dict[tuple[int, str], Site] = {}
+        self._instances: dict[int, int] = {}
+        """How many objects of each class were made."""
+        self._numbered: dict[Hashable, int] = {}
+        """The values that others were made of and that are known by their addresses only."""
         self.faults: dict[Hashable, int] = {}
         """How often each try block was entered."""
         self.fault_due: ast.AST | None = None
@@ -330,7 +337,7 @@ class State:
             settled = fixed
         key: Hashable
         if settled and (made_of or part):
-            key = self.facts.key_of(("made", text, *[one.key for one in made_of]))
+            key = self.facts.key_of(("made", text, *map(self._lasting_key, made_of)))
         elif settled and not self.loops:
             key = self.facts.key_of(("made", text, id(self.node)))
         else:
@@ -341,6 +348,27 @@ class State:
             sources |= self.libraries.fetched(self.whole)
         fetched = data or (bool(made_of) and all(_is_data(one) for one in made_of))
         return Unknown(key, text[:200], settled, sources, fetched)
+
+    def count(self, cls: Class) -> int:
+        """The number of one more object of a class."""
+        number = self._instances.get(id(cls.code), 0)
+        self._instances[id(cls.code)] = number + 1
+        return number
+
+    def _lasting_key(self, value: Value) -> Hashable:
+        """A value's key, good for the whole run, and for other runs along the same lines.
+
+        What is only known by its address is numbered: the address is given to another value when
+        this one is gone.
+        """
+        key = value.key
+        if type(key) is not tuple or key[0] != "object":
+            return key
+        number = self._numbered.get(key)
+        if number is None:
+            number = self._numbered[key] = len(self._numbered)
+            self.kept.append(value)
+        return ("object", number)
 
     def attribute_of(self, value: Value, name: str) -> Value:
         """An attribute that was set before, or something unknown that stays the same."""

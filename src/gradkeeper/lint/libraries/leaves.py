@@ -30,6 +30,8 @@ class Leaf:
     """BatchNorm and its like: what it computes depends on the whole batch."""
     replicated: bool = False
     """Inside DistributedDataParallel."""
+    elsewhere: bool = False
+    """Made by code that is not seen, which may have filled its .grad already."""
     parts: tuple[Leaf, ...] = ()
     asked_for: bool = False
     """torch.autograd.grad was asked for its gradient."""
@@ -55,6 +57,7 @@ class Leaf:
             self.tensor,
             self.coupled,
             self.replicated,
+            self.elsewhere,
             asked_for=self.asked_for,
             known={**self.known, by: answer},
         )

@@ -546,18 +546,18 @@ def make_network(call: Call) -> Value:
     return made
 
 
-def copied(value: Value) -> Value:
+def copied(m: Machine, value: Value) -> Value:
     """deepcopy() of a module: a network of its own, that nobody is expected to train."""
     module = module_of(value)
     if module is None:
         return value
     made = Module(Leaf("copy", trainable=False), "", seen=False)
     if isinstance(value, Instance):
-        twin = Instance(value.cls, dict(value.attributes), made, "")
+        twin = Instance(value.cls, m.count(value.cls), dict(value.attributes), made)
         made.me = twin
         made.own = None
         for name, child in module.children.items():
-            copy = copied(child) if module_of(child) is not None else child
+            copy = copied(m, child) if module_of(child) is not None else child
             if isinstance(copy, Tensor) and copy.leaf is not None:
                 copy = Tensor(copy.text, leaf=Leaf(copy.leaf.name, trainable=False, tensor=True))
             made.children[name] = copy

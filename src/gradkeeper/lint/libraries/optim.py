@@ -15,7 +15,7 @@ from gradkeeper.lint.interpreter.values import (
     Sources,
     Value,
 )
-from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
+from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in, words
 from gradkeeper.lint.libraries.nn import StateDict, zero
 from gradkeeper.lint.libraries.recording import Owner, Tape
 from gradkeeper.lint.libraries.tensors import Params, parameters_in
@@ -73,6 +73,8 @@ class Optimizer(StandIn):
             return m.unknown(f"{self.text}.{name}")
         if name in ("optimizer", "_optimizer", "optim", "base_optimizer"):
             return self
+        if name == "__init__":
+            return BuiltIn(name, self._begin)
         if name in ("train", "eval"):
             return BuiltIn(name, lambda call: NONE)
         return StandIn.attribute(self, m, name)
@@ -116,6 +118,22 @@ class Optimizer(StandIn):
                 self.owner.known = False
             if isinstance(value, List) and value.open and not leaves:
                 self.owner.known = False
+
+    def _begin(self, call: Call) -> Value:
+        """super().__init__(params, defaults) of a class of the program."""
+        given = call.argument(0, "params")
+        if given is not None:
+            self.take(call.m, given, self.text)
+        return NONE
+
+    def foresee(self, m: Machine, value: Value) -> None:
+        """A class of the program will hand these on in its own time: nothing is used up yet."""
+        value = value.resolve(m)
+        leaves = list(leaves_in(value.sources()))
+        if leaves:
+            self._adopt(m, m.state(Tape), sorted(leaves, key=lambda leaf: leaf.name))
+        else:
+            self.take(m, value, "params")
 
     def _take_group(self, m: Machine, group: Value, use: str) -> None:
         tape = m.state(Tape)

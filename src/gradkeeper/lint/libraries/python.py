@@ -689,8 +689,8 @@ def _deepcopy(call: Call) -> Value:
     if isinstance(given, Dict):
         return Dict(dict(given.values), given.open)
     if isinstance(given, List):
-        return List([copied(one) for one in given.values], given.open)
-    return copied(given)
+        return List([copied(call.m, one) for one in given.values], given.open)
+    return copied(call.m, given)
 
 
 def _chance(call: Call) -> Value:

@@ -7,7 +7,8 @@ unknown origin reaches, and which parameters always moved together and so make o
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +89,8 @@ class Tape:
 
     def __init__(self) -> None:
         self.notes: list[Note] = []
+        self.earlier: list[Note] = []
+        """What happened before the run began, and was only found out in the middle of it."""
         self.owners: list[Owner] = []
         self.batches = 0
         self.backwards = 0
@@ -125,6 +128,16 @@ class Tape:
         m.changes += 1
         self.notes.append(Note(kind, site or m.site(), tuple(targets), fields, owner, open, factor))
 
+    @contextmanager
+    def beforehand(self) -> Iterator[None]:
+        """What is recorded inside happened before the run began."""
+        notes, self.notes = self.notes, []
+        try:
+            yield
+        finally:
+            self.earlier += self.notes
+            self.notes = notes
+
     @property
     def waiting(self) -> bool:
         """Whether a backward has come since the last step or zeroing."""
@@ -138,7 +151,7 @@ class Tape:
 
 def close(m: Machine, tape: Tape, end: Site, *, early: bool) -> list[ev.Event]:
     """The finished tape, in the ledger's events."""
-    tape.notes.append(Note(ev.Close, end, fields={"early": early}))
+    tape.notes = [*tape.earlier, *tape.notes, Note(ev.Close, end, fields={"early": early})]
     _name_owners(tape)
     _settle_owners(m, tape)
     _settle_losses(m, tape)
@@ -177,9 +190,13 @@ def _expanded(targets: Iterable[Leaf | Owner]) -> list[Leaf]:
 
 def _opening(name: str, accounts: dict[Leaf, str], site: Site) -> list[ev.Event]:
     members = [leaf for leaf, account in accounts.items() if account == name]
-    if all(leaf.trainable and leaf.seen for leaf in members):
-        return []
-    return [ev.Open(site=site, account=name, trainable=False)]
+    found: list[ev.Event] = []
+    if not all(leaf.trainable and leaf.seen for leaf in members):
+        found.append(ev.Open(site=site, account=name, trainable=False))
+    if any(leaf.elsewhere for leaf in members):
+        # Whoever made it may have filled its .grad.
+        found.append(ev.Read(site=site, accounts=(name,)))
+    return found
 
 
 def _event(m: Machine, note: Note, names: tuple[str, ...]) -> list[ev.Event]:
@@ -260,7 +277,7 @@ def _settle_owners(m: Machine, tape: Tape) -> None:
         if len(tape.owners) == 1:
             # Nobody else is there: what is zeroed or clipped is its own as well.
             for note in tape.notes:
-                if note.kind in (ev.Zero, ev.Clip, ev.Save, ev.Restore):
+                if note.kind in (ev.Zero, ev.Clip, ev.Save, ev.Restore, ev.Adjust, ev.Assign):
                     for leaf in atoms(_expanded(note.targets)):
                         if not leaf.tensor:
                             everything[leaf] = None

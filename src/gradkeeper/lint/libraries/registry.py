@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint.interpreter.objects import (
@@ -140,8 +141,12 @@ class StandardLibraries:
             made = stranger(m, instance.cls.name)
             made.named_by = False
             first = call.argument(0, "params")
-            if first is not None:
-                made.owner.known = True
+            if first is None:
+                return made
+            made.owner.known = True
+            if isinstance(instance.cls.member("__init__"), Function):
+                made.foresee(m, first)
+            else:
                 made.take(m, first, base.text)
             return made
         if base.name.startswith("torch.nn."):
@@ -277,6 +282,9 @@ class StandardLibraries:
         if condition.sign in ("any", "all") and isinstance(left, Finite):
             return left.good
         return None
+
+    def beforehand(self, m: Machine) -> AbstractContextManager[None]:
+        return m.state(Tape).beforehand()
 
     def caught(self, m: Machine) -> None:
         pass

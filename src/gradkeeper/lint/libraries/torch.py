@@ -421,7 +421,7 @@ def _foreach(call: Call, name: str) -> Value:
 def _averaged(call: Call) -> Value:
     """swa_utils.AveragedModel: a copy that nobody trains."""
     given = (call.argument(0, "model") or NONE).resolve(call.m)
-    copy = nn.copied(given)
+    copy = nn.copied(call.m, given)
     return Averaged(copy)
 
 

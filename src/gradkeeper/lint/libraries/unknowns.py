@@ -118,9 +118,17 @@ def as_module(m: Machine, value: Unknown) -> Module:
             whole = known if isinstance(known, Module) else None
         if whole is not None and whole.own is not None:
             made = whole.child(value.name)
-    made = made or _around(value, name_of(m, value)) or unseen_network(name_of(m, value))
+    made = made or _around(value, name_of(m, value)) or _handed(name_of(m, value))
     made.me = made
     take_for(m, value, made)
+    return made
+
+
+def _handed(name: str) -> Module:
+    """A network that code made which is not seen."""
+    made = unseen_network(name)
+    assert made.own is not None
+    made.own.elsewhere = True
     return made
 
 
