@@ -170,6 +170,77 @@ OPTIMIZER_THAT_USES_UP = """
     model = torch.nn.Linear(4, 1)
     optimizer = Counting(model.parameters(), 0.1)
 """
+STEP_THAT_IS_HARD_TO_FOLLOW = """
+    import torch
+
+    from kernels import update
+
+    class Batched(torch.optim.Optimizer):
+        def __init__(self, params, lr):
+            groups, self.names = self.sorted(params)
+            super().__init__(groups, {"lr": lr})
+
+        def sorted(self, params):
+            found = [{"params": [p for p in params]}]
+            return found, [g.get("names") for g in found]
+
+        @torch.no_grad()
+        def step(self, closure=None):
+            for group, names in zip(self.param_groups, self.names):
+                update(group, names)
+
+    model = torch.nn.Linear(4, 1)
+    optimizer = Batched(model.parameters(), 0.1)
+    for x in torch.randn(20, 8, 4):
+        model(x).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+NOT_ZEROED_BEFORE_A_STEP_THAT_IS_HARD_TO_FOLLOW = STEP_THAT_IS_HARD_TO_FOLLOW.replace(
+    "        optimizer.zero_grad()\n", ""
+).replace("optimizer.step()", "optimizer.step()  # <- GK101")
+NO_PARAMETERS_IN_SIGHT = """
+    import torch
+
+    from adapters import wrap
+
+    def train(net, loader):
+        adapter = wrap(net)
+        params = []
+        for name, module in adapter.found.items():
+            if module.kind == "up":
+                params.extend(p for p in module.weights)
+        optimizer = torch.optim.Adam(params)
+        for x, y in loader:
+            loss = torch.nn.functional.mse_loss(net(x), y)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+ONE_MAY_BE_A_PART_OF_THE_OTHER = """
+    import torch
+
+    def warm_up(student, parts, loader):
+        parts.train()
+        optimizer = torch.optim.SGD(parts.parameters(), lr=0.1)
+        for x, y in loader:
+            loss = torch.nn.functional.mse_loss(student(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+"""
+TWO_THAT_ARE_MADE_HERE = """
+    import torch
+
+    student = torch.nn.Linear(4, 1)
+    parts = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(parts.parameters(), lr=0.1)
+    for x in torch.randn(20, 8, 4):
+        loss = student(x).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()  # <- GK103
+"""
 
 
 @pytest.mark.parametrize(
@@ -184,6 +255,11 @@ OPTIMIZER_THAT_USES_UP = """
         pytest.param(EMPTIED_HERE, id="what was set to None here is None"),
         pytest.param(OPTIMIZER_THAT_COPIES, id="an optimizer's own __init__ reads its parameters"),
         pytest.param(OPTIMIZER_THAT_USES_UP, id="an optimizer's own __init__ uses them up"),
+        pytest.param(STEP_THAT_IS_HARD_TO_FOLLOW, id="a step over unseen things is a step"),
+        pytest.param(NOT_ZEROED_BEFORE_A_STEP_THAT_IS_HARD_TO_FOLLOW, id="such steps, no zero"),
+        pytest.param(NO_PARAMETERS_IN_SIGHT, id="an optimizer has parameters, seen or not"),
+        pytest.param(ONE_MAY_BE_A_PART_OF_THE_OTHER, id="two models that are handed in"),
+        pytest.param(TWO_THAT_ARE_MADE_HERE, id="two models that are made here"),
     ],
 )
 def test_a_finding_stands_on_the_marked_lines_alone(program: str) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
-from gradkeeper.lint.interpreter.objects import BuiltIn, StandIn, visible
+from gradkeeper.lint.interpreter.objects import BuiltIn, Function, StandIn, visible
 from gradkeeper.lint.interpreter.values import (
     NONE,
     Call,
@@ -111,19 +112,20 @@ class Optimizer(StandIn):
                 self.owner.known = False
         else:
             before = len(tape.notes)
-            leaves, whole = parameters_in(m, value, use)
+            leaves, _ = parameters_in(m, value, use)
             self.owner.escaped = any(note.kind is ev.Exhaust for note in tape.notes[before:])
             self._adopt(m, tape, leaves)
-            if not leaves and not whole:
-                self.owner.known = False
-            if isinstance(value, List) and value.open and not leaves:
+            if not leaves and not self.owner.escaped:
+                # PyTorch refuses an empty list: there are some, and they were not seen.
                 self.owner.known = False
 
     def _begin(self, call: Call) -> Value:
         """super().__init__(params, defaults) of a class of the program."""
         given = call.argument(0, "params")
         if given is not None:
+            foreseen = bool(self.owner.leaves)
             self.take(call.m, given, self.text)
+            self.owner.known = self.owner.known or foreseen
         return NONE
 
     def foresee(self, m: Machine, value: Value) -> None:
@@ -145,7 +147,7 @@ class Optimizer(StandIn):
         self._adopt(m, tape, leaves)
         if not leaves and not whole:
             self.owner.known = False
-        if isinstance(group, Dict):
+        if isinstance(group, Dict) and leaves:
             kept = Params(tuple(leaves), "a group's parameters", one_shot=False)
             made = Dict(dict(group.values), True)
             made.values[("constant", "str", "params")] = (Constant("params"), kept)
@@ -234,13 +236,23 @@ def own_step(optimizer: Optimizer, method: Value, call: Call) -> Value:
     inside = tape.notes[start:]
     if any(note.kind is ev.Step for note in inside):
         return result
-    moves = [note for note in inside if note.kind is ev.Move]
-    if moves:
+    moves = any(note.kind is ev.Move for note in inside)
+    if moves or _does_something(method):
         tape.notes[start:] = [
             note for note in inside if note.kind not in (ev.Move, ev.Read, ev.Adjust)
         ]
         take_step(m, optimizer, None)
     return result
+
+
+def _does_something(method: Value) -> bool:
+    """A step that goes over something takes one, though how it moves weights is not followed."""
+    inner: object = method
+    while inner is not None and not isinstance(inner, Function):
+        inner = getattr(inner, "function", None)
+    return inner is not None and any(
+        isinstance(one, (ast.For, ast.While)) for one in ast.walk(inner.code)
+    )
 
 
 def _evaluate(m: Machine, optimizer: Optimizer, closure: Value) -> bool:

@@ -396,10 +396,22 @@ def _update_unseen(tape: Tape) -> None:
     tape.notes = notes
 
 
+def _may_be_the_same(tape: Tape, owner: Owner) -> bool:
+    """No loss reaches it, but one reaches another network that came from elsewhere.
+
+    Whoever made the two may have made one of parts of the other.
+    """
+    if not any(leaf.elsewhere for leaf in atoms(owner.leaves)):
+        return False
+    reached = {leaf for leaves in _reached(tape).values() for leaf in leaves}
+    own = set(atoms(owner.leaves))
+    return not reached & own and any(leaf.elsewhere for leaf in reached)
+
+
 def _tell_escapes(tape: Tape) -> None:
     """What went out of sight: optimizers of which unseen code has hold, or was never seen built."""
     for owner in tape.owners:
-        if owner.escaped or not owner.known:
+        if owner.escaped or not owner.known or _may_be_the_same(tape, owner):
             tape.notes.insert(0, Note(ev.Escape, owner.site, (owner,), owner=owner))
     if tape.unseen:
         site = tape.notes[0].site if tape.notes else Site("", 1)
