@@ -26,6 +26,10 @@ ACTS = re.compile(r"backward|zero_?grad|clear_?grad|reset_?grad|optimi[sz]e_step
 """Functions that say they handle gradients."""
 
 
+STEPS = re.compile(r"(^|_)step(s|_|$)|^optimi[sz]e", re.I)
+"""Functions that may take a step: test_strangers.py, `trainer.update_step()`."""
+STEPS_AND_MORE = re.compile(r"^step_(and|with)_", re.I)
+"""A method of an optimizer that steps, and says what else: `step_and_update_lr()`."""
 ACCUMULATES = re.compile(r"accum", re.I)
 """A window that the program itself calls accumulation: styles/bug/55, the model's own mean loss."""
 
@@ -54,6 +58,15 @@ def kind_of(text: str, uses: set[str]) -> str:
 @lru_cache(maxsize=4096)
 def is_harmless(name: str) -> bool:
     return HARMLESS.search(name) is not None
+
+
+@lru_cache(maxsize=4096)
+def may_step(name: str) -> bool:
+    return STEPS.search(name) is not None
+
+
+def steps_and_more(name: str) -> bool:
+    return STEPS_AND_MORE.search(name) is not None
 
 
 @lru_cache(maxsize=4096)

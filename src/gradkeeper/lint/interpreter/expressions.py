@@ -214,11 +214,13 @@ class Expressions(State):
                 return negation(_contained(m, left, right))
 
     def _conditional(self, node: ast.IfExp) -> Value:
-        answer = self.truth_of(node.test, loud=False)
+        loud = self.facts.is_loud(node)
+        answer = self.truth_of(node.test, loud=loud)
         if isinstance(answer, Condition):
-            known = self.answered(answer)
+            known = self.ask(answer) if loud else self.answered(answer)
             if known is None:
-                yes, no = self.evaluate(node.body), self.evaluate(node.orelse)
+                with self.speculation(node):
+                    yes, no = self.evaluate(node.body), self.evaluate(node.orelse)
                 return either(answer, yes, no, self.whole)
             answer = known
         return self.evaluate(node.body if answer else node.orelse)

@@ -26,9 +26,9 @@ LOUD = (
     CREDITS
     | SPENDS
     | _words(
-        """zero_grad grad requires_grad requires_grad_ unscale_ no_sync no_backward_sync accumulate
-        clip_grad_norm_ clip_grad_value_ clip_grad_norm clip_gradients scale_loss toggle_optimizer
-        untoggle_optimizer require_backward_grad_sync set_requires_gradient_sync
+        """zero_grad grad _grad requires_grad requires_grad_ unscale_ no_sync no_backward_sync
+        accumulate clip_grad_norm_ clip_grad_value_ clip_grad_norm clip_gradients scale_loss
+        toggle_optimizer untoggle_optimizer require_backward_grad_sync set_requires_gradient_sync
         register_step_pre_hook register_step_post_hook register_post_accumulate_grad_hook
         autocast GradScaler add_param_group param_groups load_state_dict set_to_none"""
     )
@@ -136,6 +136,8 @@ class Facts:
     """Branches that leave their loop or function."""
     fills: set[int] = field(default_factory=set)
     """Loops that credit and do not spend."""
+    feeds: set[int] = field(default_factory=set)
+    """Loops that take a step for each of their rounds, around one that credits."""
     yielding: set[int] = field(default_factory=set)
     """Loops that hand something out: they run for as long as somebody asks."""
     _files: dict[str, Line] = field(default_factory=dict)
@@ -383,6 +385,8 @@ class _Survey:
         if isinstance(node, LOOPS):
             if not line.spends:
                 facts.fills.add(id(node))
+            elif any(one.credits and not one.spends for one in _next_loops(line)):
+                facts.feeds.add(id(node))
             if any(one.gives for one in line.own()):
                 facts.yielding.add(id(node))
         elif isinstance(node, ast.If):
@@ -486,7 +490,9 @@ class _Survey:
             return True  # it may use up an iterator that somebody else needs
         if isinstance(node, (ast.If, ast.While, ast.For, ast.AsyncFor, ast.With, ast.AsyncWith)):
             return line.loud
-        return bool(line.words & acting)
+        if "data" in line.sets:
+            return True  # perhaps a parameter's
+        return bool(line.words & acting) or any(_may_act(one) for one in line.calls)
 
     def _keep_calls(self, effects: set[str]) -> None:
         """Calls of functions that set something which matters, or that no file shows."""
@@ -552,6 +558,20 @@ def last_name(node: ast.AST) -> str:
     if isinstance(node, ast.Subscript):
         return last_name(node.value)
     return ""
+
+
+def _may_act(called: str) -> bool:
+    """Whether a function's name says that it steps, or changes a tensor in place."""
+    return "step" in called or (called.endswith("_") and not called.startswith("_"))
+
+
+def _next_loops(line: Line) -> Iterator[Line]:
+    """The loops inside a line that lie in no other loop there."""
+    for one in line.inside:
+        if isinstance(one.node, LOOPS):
+            yield one
+        elif not isinstance(one.node, FUNCTIONS):
+            yield from _next_loops(one)
 
 
 def _targets(target: ast.expr) -> Iterator[ast.expr]:

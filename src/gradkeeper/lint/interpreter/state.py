@@ -138,6 +138,8 @@ class Loop:
     rounds: int
     exact: bool
     """As many rounds as the program itself would run."""
+    ends_alike: bool = False
+    """Fewer, but a window that is open at its end is as full as it would be."""
     index: int = 0
     site: Site | None = None
     iterable: Value | None = None
@@ -310,6 +312,21 @@ class State:
             return count
         window = max(self.plan.window, self.period)
         return self.plan.rounds if window == 1 else 2 * window + count % window
+
+    def fetches(self, loop: Loop) -> bool:
+        """Whether each of its rounds is given data of its own."""
+        if loop.kind == "batches":
+            return True
+        return id(loop.node) in self.facts.feeds and not self._hands_out(loop.node)
+
+    def _hands_out(self, node: ast.AST) -> bool:
+        """What the loop is over is more than data: networks, or their optimizers."""
+        target = getattr(node, "target", None)
+        uses = self.facts.uses
+        return target is not None and any(
+            isinstance(one, ast.Name) and not uses.get(one.id, set()).isdisjoint(OF_OBJECTS)
+            for one in ast.walk(target)
+        )
 
     # -- unknown values
 
@@ -576,3 +593,4 @@ class _Missing:
 
 MISSING = _Missing()
 LONGEST_WINDOW = 128
+OF_OBJECTS = frozenset(("step", "zero_grad", "parameters", "train", "eval"))

@@ -28,6 +28,8 @@ MOST_QUIET = 16
 """Rounds of a known loop that does nothing to gradients."""
 EPOCHS = 2
 MOST_WHILE = 64
+SHORT_WINDOW = 8
+"""Micro-batches, at most, for which an epoch more is rehearsed to see how the last one ends."""
 
 
 @dataclass(slots=True)
@@ -333,8 +335,12 @@ class Statements(Expressions):
         rounds, exact = self._rounds(node, kind, iterable, count)
         if exact and isinstance(iterable.length(self.whole), Count):
             exact = False
-        site = self.site(node)
-        return Loop(node, kind, rounds, exact, site=site, iterable=iterable)  # type: ignore[arg-type]
+        loop = Loop(node, kind, rounds, exact, site=self.site(node), iterable=iterable)  # type: ignore[arg-type]
+        window = max(self.plan.window, self.period)
+        if kind == "outer" and count is not None and not exact and 1 < window <= SHORT_WINDOW:
+            loop.rounds += (count - rounds) % window
+            loop.ends_alike = True
+        return loop
 
     def _count(self, iterable: Value) -> int | None:
         """How many rounds the source tells of."""
@@ -385,6 +391,10 @@ class Statements(Expressions):
         """The loop credits and does not spend: the step comes after it."""
         return id(node) in self.facts.fills
 
+    def _runs_on(self, kind: str, node: ast.While) -> bool:
+        """A loop that ends by its own count is followed there, where a window may be open then."""
+        return kind == "quiet" or (self.plan.window > 1 and isinstance(node.test, ast.Compare))
+
     def _while(self, node: ast.While) -> Signal:
         kind = loop_kind(self.facts, node)
         most = {"quiet": 2, "outer": EPOCHS, "batches": self.plan.rounds}[kind]
@@ -401,7 +411,7 @@ class Statements(Expressions):
                     break
                 # An open test, or one that is always true, ends when enough was seen.
                 open_ended = isinstance(answer, Condition) or isinstance(node.test, ast.Constant)
-                if loop.index >= most and (open_ended or kind != "quiet"):
+                if loop.index >= most and (open_ended or not self._runs_on(kind, node)):
                     break
                 self.spend()
                 self.libraries.round_begins(self.whole, loop, None)

@@ -267,7 +267,7 @@ class Unknown(Value):
     def iterate(self, m: Machine) -> Iterator[Value]:
         """A loop that trains is handed something new each round; any other one the same again."""
         loop = m.loops[-1] if m.loops else None
-        fresh = self.data or (loop is not None and loop.kind == "batches" and loop.goes_over(self))
+        fresh = self.data or (loop is not None and m.fetches(loop) and loop.goes_over(self))
         place = 0
         while True:
             text = f"{self.text}[{place}]"

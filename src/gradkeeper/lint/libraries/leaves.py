@@ -39,11 +39,17 @@ class Leaf:
     """The conditions that set it apart, with what they say of it."""
     _splits: dict[Hashable, tuple[Leaf, Leaf]] = field(default_factory=dict)
 
-    def split(self, by: Hashable, name: str = "") -> tuple[Leaf, Leaf]:
-        """The part to which a condition applies, and the rest."""
+    def split(self, by: Hashable, name: str = "", *, both: bool = True) -> tuple[Leaf, Leaf]:
+        """The part to which a condition applies, and the rest.
+
+        `both`: there are parameters in each; else all of them may be in one.
+        """
         found = self._splits.get(by)
         if found is None:
             found = (self._part(by, True, name), self._part(by, False, ""))
+            if not both:
+                for part in found:
+                    part.seen = False
             self._splits[by] = found
             self.parts = found
         return found

@@ -28,7 +28,7 @@ from gradkeeper.lint.interpreter.values import (
 )
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in, words
 from gradkeeper.lint.libraries.recording import Tape
-from gradkeeper.lint.libraries.tensors import DISK, Modes, Param, Params, Tensor, mix
+from gradkeeper.lint.libraries.tensors import DISK, Modes, Param, Params, Tensor, mix, takes_over
 from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:
@@ -340,7 +340,10 @@ class Module(StandIn):
     def load_state_dict(self, call: Call) -> Value:
         m = call.m
         state = call.argument(0, "state_dict") or NONE
-        disk = not isinstance(state.resolve(m), (StateDict, Dict))
+        held = state.resolve(m)
+        if isinstance(held, StateDict) and set(atoms(held.leaves)) - set(atoms(self.leaves())):
+            takes_over(m.state(Tape), self.leaves())
+        disk = not isinstance(held, (StateDict, Dict))
         m.state(Tape).note(m, ev.Restore, self.leaves(), disk=disk and from_disk(state))
         return NONE
 

@@ -196,6 +196,8 @@ class StandardLibraries:
         m.write(m.attributes_of(what), name, value)
         if name == "require_backward_grad_sync" or module_of(value) is not None:
             unknowns.as_module(m, what).set_attribute(m, name, value)
+        elif name == "grad" and not what.data:
+            m.doubt("gradients of tensors that are not seen are set by hand")
         elif name == "requires_grad":
             call = Call(m, [value])
             unknowns.METHODS["requires_grad_"](m, what, call)
@@ -261,7 +263,7 @@ class StandardLibraries:
             tape.round_due = None
             if self._spends(m, loop):
                 tape.note(m, ev.EpochEnd, source=self._source(m, loop), site=loop.site)
-        elif loop.kind == "outer" and not loop.exact and tape.waiting:
+        elif loop.kind == "outer" and not (loop.exact or loop.ends_alike) and tape.waiting:
             tape.cut = True
 
     def _spends(self, m: Machine, loop: Loop) -> bool:

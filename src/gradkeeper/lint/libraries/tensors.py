@@ -6,7 +6,7 @@ it was multiplied by on the way, and whether it is a mean.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -45,6 +45,14 @@ class Fetched:
     serial: int
 
 
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A source: the numbers of a parameter, without its history."""
+
+    of: Leaf
+
+
+GRAD = ("grad", "_grad")
 OPEN = "parameters that are not seen"
 """A source: the value may depend on parameters that the source doesn't show."""
 
@@ -175,7 +183,7 @@ class Tensor(StandIn):
                 self.collect()
             elif self.leaf is not None:
                 self.leaf.requires_grad = False
-        elif name == "grad" and self.leaf is not None:
+        elif name in GRAD and self.leaf is not None:
             set_grad(m, Param([self.leaf]), value)
         elif name == "data" and self.leaf is not None:
             moved(m, Param([self.leaf]), (value,))
@@ -195,7 +203,7 @@ class Tensor(StandIn):
     def attribute(self, m: Machine, name: str) -> Value:
         if name in self.METHODS:
             return StandIn.attribute(self, m, name)
-        if name == "grad":
+        if name in GRAD:
             if self.leaf is not None:
                 return Grad(Param([self.leaf]))
             return m.unknown(f"{self.text}.grad", data=True, fixed=False)
@@ -529,8 +537,28 @@ def _only_inputs(tape: Tape, inputs: list[Leaf], wanted: list[Leaf]) -> bool:
 
 def moved(m: Machine, param: Param, values: tuple[Value, ...]) -> None:
     """Weights were changed by hand."""
-    by_gradient = any(uses_gradient(one) for one in flatten(list(values)))
+    given = flatten(list(values))
+    by_gradient = any(uses_gradient(one) for one in given)
+    others = {leaf for one in given for leaf in atoms(_whose_numbers(one.sources()))}
+    if others.difference(atoms(param.leaves)) and not by_gradient:
+        takes_over(m.state(Tape), param.leaves)
     m.state(Tape).note(m, ev.Move, param.leaves, gradient=by_gradient)
+
+
+def _whose_numbers(sources: Sources) -> Iterator[Leaf]:
+    for one in sources:
+        if isinstance(one, Leaf):
+            yield one
+        elif isinstance(one, Weights):
+            yield one.of
+
+
+def takes_over(tape: Tape, leaves: Iterable[Leaf]) -> None:
+    """Their weights are another network's: nobody expects an optimizer for them."""
+    owned = {leaf for owner in tape.owners for leaf in atoms(owner.leaves)}
+    for leaf in atoms(leaves):
+        if leaf not in owned:
+            leaf.trainable = False
 
 
 DISK = "a file"
@@ -682,7 +710,7 @@ class Param(Value):
         for leaf in atoms(self.leaves):
             answer = leaf.known.get(by)
             if answer is None:
-                passing, failing = leaf.split(by)
+                passing, failing = leaf.split(by, both=False)
                 yes.append(passing)
                 no.append(failing)
             else:
@@ -711,7 +739,7 @@ class Param(Value):
         return Constant(True)
 
     def attribute(self, m: Machine, name: str) -> Value:
-        if name == "grad":
+        if name in GRAD:
             return Grad(self)
         if name == "requires_grad":
             return self.by_state(m)
@@ -737,7 +765,7 @@ class Param(Value):
         return self
 
     def set_attribute(self, m: Machine, name: str, value: Value) -> None:
-        if name == "grad":
+        if name in GRAD:
             set_grad(m, self, value)
         elif name == "requires_grad":
             self._set_requires_grad(m, value)
@@ -900,6 +928,9 @@ class ParamData(Value):
     def fixed(self) -> bool:
         return False
 
+    def sources(self) -> Sources:
+        return frozenset(Weights(leaf) for leaf in self.of.leaves)
+
     def absorbs(self) -> bool:
         return True
 
@@ -916,8 +947,10 @@ class ParamData(Value):
         moved(m, self.of, (value,))
 
     def operate(self, m: Machine, sign: str, other: Value, *, swapped: bool = False) -> Value:
-        gradient = frozenset((GRADIENT,)) if uses_gradient(other) else NOTHING
-        return Tensor(self.text, frozenset(), gradient)
+        others = self.sources() | {one for one in other.sources() if isinstance(one, Weights)}
+        if uses_gradient(other):
+            others |= {GRADIENT}
+        return Tensor(self.text, frozenset(), others)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -55,6 +55,8 @@ class Roles:
 
     def __init__(self) -> None:
         self.found: dict[Hashable, StandIn] = {}
+        self.given: dict[Hashable, list[Unknown]] = {}
+        """The unknown values that unseen code was given to make another one of."""
 
 
 def uses_of(m: Machine, value: Value) -> set[str]:
@@ -118,7 +120,7 @@ def as_module(m: Machine, value: Unknown) -> Module:
             whole = known if isinstance(known, Module) else None
         if whole is not None and whole.own is not None:
             made = whole.child(value.name)
-    made = made or _around(value, name_of(m, value)) or _handed(name_of(m, value))
+    made = made or _around(m, value) or _handed(name_of(m, value))
     made.me = made
     take_for(m, value, made)
     return made
@@ -132,14 +134,18 @@ def _handed(name: str) -> Module:
     return made
 
 
-def _around(value: Unknown, name: str) -> Module | None:
+def _around(m: Machine, value: Unknown) -> Module | None:
     """Made of a network, by code that is not seen: a wrapper, with that network's parameters."""
-    inside = sorted(leaves_in(value.sources()), key=lambda leaf: leaf.name)
+    inside = set(leaves_in(value.sources()))
+    for one in m.state(Roles).given.get(value.key, ()):
+        if kind_of(m, one) == "module":
+            inside.update(as_module(m, one).leaves())
     if not inside:
         return None
+    name = name_of(m, value)
     made = Module(Leaf(name), name, seen=False)
     assert made.own is not None
-    made.own.parts = tuple(inside)
+    made.own.parts = tuple(sorted(inside, key=lambda leaf: leaf.name))
     return made
 
 
@@ -194,6 +200,8 @@ def call_method(m: Machine, of: Value, name: str, call: Call, what: Unknown) -> 
     role = role_of(m, of)
     if role is not None and name in role.METHODS:
         return role.attribute(m, name).call(call)
+    if guesses.steps_and_more(name) and kind_of(m, of) == "optimizer":
+        return _step(m, of, Call(m)) or NONE
     if name in SAME and kind_of(m, of) == "module":
         if name in ("train", "eval"):
             as_module(m, of)
@@ -345,7 +353,7 @@ def unseen(what: Value, call: Call) -> Value:
     factor_known = True
     for one in flatten(values if receiver is None else [receiver, *values]):
         if isinstance(one, Optimizer):
-            escaped(m, one, last)
+            escaped(m, one, last, own=one is receiver)
         elif isinstance(one, (Function, Method)):
             escape_function(m, one)
         elif isinstance(one, Tensor):
@@ -354,9 +362,11 @@ def unseen(what: Value, call: Call) -> Value:
         elif isinstance(one, Unknown) and isinstance(role_of(m, one), Optimizer):
             role = role_of(m, one)
             assert isinstance(role, Optimizer)
-            escaped(m, role, last)
+            escaped(m, role, last, own=one is receiver)
     if guesses.acts_on_gradients(last):
         m.doubt("gradients are handled in code that is not seen")
+    if guesses.may_step(last):
+        m.state(Tape).unseen[f"`{last}`, which is not seen, may take a step"] = None
     if (tensors or leaves_in(what.sources())) and m.state(Modes).grad and _given_data(m, call):
         made = mix(m, f"{what.text}()", what, *values)
         if not (isinstance(what, Unknown) and what.given and made.flow):
@@ -371,14 +381,20 @@ def unseen(what: Value, call: Call) -> Value:
     if inside and result.fixed and not isinstance(what, Constant):
         # Asked for again in the next round, it may say something else.
         result = m.unknown(f"{what.text}()", what, *values, fixed=False)
+    if result.fixed:
+        m.state(Roles).given[result.key] = [one for one in values if isinstance(one, Unknown)]
     return result
 
 
-def escaped(m: Machine, optimizer: Optimizer, to: str) -> None:
-    """An optimizer went to code that is not seen: it may do there what is missed here."""
-    if guesses.is_harmless(to):
+def escaped(m: Machine, optimizer: Optimizer, to: str, *, own: bool = False) -> None:
+    """An optimizer went to code that is not seen: it may do there what is missed here.
+
+    `own`: a method of its own that is not seen.
+    """
+    harmless = guesses.is_harmless(to)
+    optimizer.owner.escaped = optimizer.owner.escaped or not (own and harmless)
+    if harmless:
         return
-    optimizer.owner.escaped = True
     m.state(Tape).unseen[f"an optimizer is handed to `{to}`, which is not seen"] = None
     if m.loops:
         m.doubt("an optimizer is handed to code that is not seen")
