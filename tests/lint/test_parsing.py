@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from gradkeeper.lint.check import check_bytes
 from gradkeeper.lint.parsing import needed, unparsable
 
 NEWER = {
@@ -62,3 +63,7 @@ def test_it_is_a_warning_that_says_what_to_run() -> None:
     assert (found.rule, str(found.severity), found.site.line) == ("GK000", "warning", 3)
     assert found.message == f"needs Python 3.14 to be read; gradkeeper runs on {here} here"
     assert found.remedy == "run gradkeeper with Python 3.14 or newer"
+
+
+def test_a_link_that_git_wrote_as_a_path_is_no_program() -> None:
+    assert check_bytes(b"../zipformer/optim.py", "optim.py").findings == []

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from gradkeeper.lint.imports import Project
-from gradkeeper.lint.interpreter.facts import FUNCTIONS
+from gradkeeper.lint.interpreter.facts import FUNCTIONS, TrainingFunction
 from gradkeeper.lint.interpreter.machine import Machine
 from gradkeeper.lint.interpreter.objects import Class, Function, Instance
 from gradkeeper.lint.interpreter.state import (
@@ -30,7 +30,7 @@ from gradkeeper.model.finding import Finding, Findings, Severity
 from gradkeeper.model.rule import Rule
 from gradkeeper.model.site import Site
 
-MOST_RUNS = 12
+MOST_RUNS = 8
 MOST_ROOTS = 12
 MOST_TRIALS = 3
 """Runs with a finding that are tried, until one stands."""
@@ -137,66 +137,112 @@ def _is_script(tree: ast.Module) -> bool:
 
 
 def _next_root(program: Program) -> Root | None:
-    facts = program.project.facts
-    homes = {id(node): home for node, home in facts.functions}
-    waiting = [
-        Root(path, node, homes.get(id(node)))
-        for path, tree in program.project.files.items()
-        for node in ast.walk(tree)
-        if isinstance(node, FUNCTIONS) and node not in program.visited and _trains(facts, node)
+    """A function that trains and was not come to; those that others of them call come later."""
+    waiting: list[TrainingFunction] = [
+        one
+        for one in program.project.facts.functions_that_train
+        if one.node not in program.visited and one.file in program.project.files
     ]
-    if not waiting:
-        return None
-    called = _called(waiting)
-    for root in waiting:
-        if root.function is not None and root.function.name not in called:
-            return root
-    return waiting[0]
-
-
-def _trains(facts: object, node: ast.AST) -> bool:
-    name = node.name  # type: ignore[attr-defined]
-    return name in facts.credit_names or name in facts.step_names  # type: ignore[attr-defined]
-
-
-def _called(waiting: Sequence[Root]) -> set[str]:
-    """Names that one of these functions uses: their callers come first."""
-    found: set[str] = set()
-    for root in waiting:
-        assert root.function is not None
-        own = root.function.name
-        for one in ast.walk(root.function):
-            word = getattr(one, "attr", getattr(one, "id", None))
-            if isinstance(word, str) and word != own:
-                found.add(word)
-    return found
+    names = {one.node.name for one in waiting}
+    waiting = [one for one in waiting if one.by_itself or names & one.refers - {one.node.name}]
+    called = {word for one in waiting for word in one.refers if word != one.node.name}
+    for one in waiting:
+        if one.node.name not in called:
+            break
+    else:
+        if not waiting:
+            return None
+        one = waiting[0]
+    return Root(one.file, one.node, one.home)
 
 
 def explore(program: Program, root: Root) -> list[Run]:
     """Runs one beginning along several plans."""
-    waiting: list[Plan] = [Plan()]
-    tried: set[Hashable] = set()
-    runs: list[Run] = []
-    while waiting and len(runs) < MOST_RUNS and program.operations < program.budget:
-        plan = waiting.pop(0)
-        name = _name_of(plan)
-        if name in tried:
-            continue
-        tried.add(name)
-        run = rehearse(program, root, plan)
-        longer = _longer(run)
-        if longer is not None:
-            # Too short to see a window: as if it had not been.
-            waiting.insert(0, longer)
-            continue
-        runs.append(run)
-        if len(runs) == 1 + (run.plan.window > 1 and runs[0].plan.window == 1):
-            waiting.extend(_all_otherwise(run))
-        if run.spends or len(runs) == 1:
-            waiting.extend(_further(run))
-            waiting.sort(key=_distance)
-    _verify(program, root, runs, tried)
-    return runs
+    return _Exploration(program, root).runs
+
+
+class _Exploration:
+    """The plans of one beginning, the nearest to its first run first.
+
+    Most settings change nothing that matters. So they are tried the other way together first, and
+    one by one only where that made a difference.
+    """
+
+    def __init__(self, program: Program, root: Root) -> None:
+        self.runs: list[Run] = []
+        self.tried: set[Hashable] = set()
+        self.waiting: list[Plan] = [Plan()]
+        self.telling: list[Hashable] = []
+        """Settings that make a difference by themselves."""
+        self.seen: set[Hashable] = set()
+        """Settings that were tried the other way, or are about to be."""
+        self.base: Run | None = None
+        """The run that the others are compared with."""
+        while self.waiting and len(self.runs) < MOST_RUNS and program.operations < program.budget:
+            plan = self.waiting.pop(0)
+            name = _name_of(plan)
+            if name in self.tried:
+                continue
+            self.tried.add(name)
+            run = rehearse(program, root, plan)
+            longer = _longer(run)
+            if longer is not None:
+                # Too short to see a window: as if it had not been.
+                self.waiting.insert(0, longer)
+                continue
+            self.runs.append(run)
+            self._go_on_from(run)
+        _verify(program, root, self.runs, self.tried)
+
+    def _go_on_from(self, run: Run) -> None:
+        if run.numbered and run.plan.window == 1:
+            # Whatever goes wrong in windows of one does so in longer ones, too.
+            longer = _epochs(WINDOW)[0]
+            self.waiting.append(run.plan.but(window=WINDOW, rounds=longer, first=run.settings))
+            return
+        if self.base is None or (run.spends and not self.base.spends):
+            self.base = run
+            self.telling.clear()
+            self.seen = set(run.plan.settings)
+        flipped = [key for key in run.plan.settings if key not in self.base.plan.settings]
+        different = not _alike(run, self.base)
+        if different and len(flipped) == 1:
+            self.telling += flipped
+            self.waiting += [self._flip(run, [key]) for key in self.telling if key not in flipped]
+        elif different and flipped and not run.plan.chance:
+            half = len(flipped) // 2
+            self.waiting += [
+                self._flip(self.base, some) for some in (flipped[:half], flipped[half:])
+            ]
+        new = [key for key in run.settings if key not in self.seen]
+        if new and (run.spends or run is self.base or not different):
+            self.seen.update(new)
+            self.waiting.append(self._flip(run, new))
+        if run.spends or run is self.base:
+            self.waiting.extend(_further(run))
+        self.waiting.sort(key=_distance)
+
+    def _flip(self, run: Run, settings: Sequence[Hashable]) -> Plan:
+        """A run's plan with some settings the other way."""
+        flips = {key: not self._answer(key) for key in settings}
+        return run.plan.but(settings={**run.plan.settings, **flips})
+
+    def _answer(self, key: Hashable) -> bool:
+        """What was answered where nothing was planned."""
+        return next(
+            run.settings[key]
+            for run in self.runs
+            if key in run.settings and key not in run.plan.settings
+        )
+
+
+def _alike(run: Run, other: Run) -> bool:
+    """The same happened in both, as far as the rules can see."""
+    return run.findings is other.findings and (run.doubts, run.unseen, run.ended) == (
+        other.doubts,
+        other.unseen,
+        other.ended,
+    )
 
 
 def _verify(program: Program, root: Root, runs: list[Run], tried: set[Hashable]) -> None:
@@ -319,25 +365,11 @@ def _distance(plan: Plan) -> tuple[int, int]:
     return (settings + len(plan.chance) + extra, len(plan.chance))
 
 
-def _all_otherwise(run: Run) -> Iterator[Plan]:
-    """Every setting the other way at once: it shows most of what single ones would."""
-    flipped = {key: not one.answer for key, one in run.questions.items() if one.fixed}
-    if len(flipped) > 1:
-        yield run.plan.but(settings=flipped)
-
-
 def _further(run: Run) -> Iterator[Plan]:
-    """The plans that differ from a run's in one answer."""
+    """The plans that differ from a run's in one answer of chance."""
     plan = run.plan
-    if run.numbered and plan.window == 1:
-        # Whatever goes wrong in windows of one does so in longer ones, too.
-        yield plan.but(window=WINDOW, rounds=_epochs(WINDOW)[0], first=run.settings)
-        return
     for key, question in run.questions.items():
-        if question.fixed:
-            if key not in plan.settings:
-                yield plan.but(settings={**plan.settings, key: not question.answer})
-        elif key not in plan.chance:
+        if not question.fixed and key not in plan.chance:
             for mode in _modes(question):
                 yield plan.but(chance={**plan.chance, key: mode})
     for fault in run.faults:

@@ -17,6 +17,8 @@ from gradkeeper.model.site import Site
 
 LONGEST = 4_000_000
 """Bytes; what is larger is data in the shape of code."""
+UNMADE_LINK = re.compile(rb"(?:\.\./|\./)?(?:[\w.+-]+/)+[\w.+-]+\.py")
+"""Git writes a symbolic link as the path it leads to where links can't be made."""
 TOO_DEEP = "it is nested too deeply"
 Version = tuple[int, int]
 RUNNING: Version = sys.version_info[:2]
@@ -30,6 +32,8 @@ F_STRING = r"\b(?:[fF][rR]?|[rR][fF])('''|\"\"\"|'|\")"
 def parse(raw: bytes, path: str) -> ast.Module | Finding:
     if len(raw) > LONGEST:
         return not_checked(path, f"it is larger than {LONGEST // 10**6} MB")
+    if UNMADE_LINK.fullmatch(raw):
+        return ast.Module([], [])
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

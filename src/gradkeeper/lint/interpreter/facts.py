@@ -22,6 +22,7 @@ def _words(text: str) -> frozenset[str]:
 
 CREDITS = _words("backward manual_backward")
 SPENDS = _words("step optimizer_step")
+ENTRIES = CREDITS | SPENDS
 LOUD = (
     CREDITS
     | SPENDS
@@ -34,6 +35,9 @@ LOUD = (
     )
 )
 """Attributes and names whose use is part of a gradient's life."""
+WHEN_CALLED = _words("step optimizer_step accumulate")
+"""Those of them that are also what people call their numbers."""
+LOUD_AS_SUCH = LOUD - WHEN_CALLED
 BUILDS = _words("parameters named_parameters optim")
 """Those that show where an optimizer is made or parameters are chosen."""
 CHANGES = _words(
@@ -47,6 +51,8 @@ ACTS = _words("step zero_grad backward parameters param_groups unscale_ named_pa
 OF_TORCH = _words("train eval step backward update zero_grad parameters to load_state_dict fit")
 """Methods of modules and optimizers that programs also name their own functions after."""
 OF_MODULES = _words("parameters named_parameters eval state_dict zero_grad forward cuda to")
+OF_OPTIMIZERS = _words("zero_grad param_groups")
+OWNERS = _words("self cls")
 SAVES = _words("state_dict save")
 """What is worth running, though nothing is decided by it."""
 DRIVES = _words(
@@ -67,6 +73,10 @@ class Line:
     """Those of its words that may stand for a function of the program."""
     asks: set[tuple[str, str]] = field(default_factory=set)
     """Methods of PyTorch's names, with whom they are asked of: `model`, `train`."""
+    steps_of: set[str] = field(default_factory=set)
+    """Whose `step` it mentions."""
+    acts: set[str] = field(default_factory=set)
+    """The loud ones among its words."""
     sets: set[str] = field(default_factory=set)
     """What it assigns, or changes in place."""
     remainders: list[int] = field(default_factory=list)
@@ -89,6 +99,12 @@ class Line:
             yield one
             stack.extend(one.inside)
 
+    def in_order(self) -> Iterator[Line]:
+        """What lies inside, as it is written."""
+        for one in self.inside:
+            yield one
+            yield from one.in_order()
+
     def own(self) -> Iterator[Line]:
         """What lies inside, functions and classes aside."""
         stack = list(self.inside)
@@ -97,6 +113,18 @@ class Line:
             if not isinstance(one.node, (*FUNCTIONS, ast.ClassDef)):
                 yield one
                 stack.extend(one.inside)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingFunction:
+    """A function that credits or spends, by itself or by what it calls."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef
+    file: str
+    home: ast.ClassDef | None
+    refers: set[str]
+    """The names in it, as far as they may stand for functions."""
+    by_itself: bool
 
 
 @dataclass(slots=True)
@@ -127,6 +155,7 @@ class Facts:
     training: list[ast.AST] = field(default_factory=list)
     """The innermost loops with a backward in them."""
     functions: list[tuple[ast.AST, ast.ClassDef | None]] = field(default_factory=list)
+    functions_that_train: list[TrainingFunction] = field(default_factory=list)
     generators: set[int] = field(default_factory=set)
     setters: dict[int, dict[str, list[str]]] = field(default_factory=dict)
     """By class: who sets an attribute, of its methods."""
@@ -149,6 +178,9 @@ class Facts:
         if found is None:
             found = self._keys[made] = len(self._keys)
         return found
+
+    def read_files(self) -> Iterable[tuple[str, Line]]:
+        return self._files.items()
 
     def is_loud(self, node: ast.AST) -> bool:
         return id(node) in self.loud
@@ -257,8 +289,12 @@ class _Reader:
             node = stack.pop()
             kind = type(node)
             if kind is ast.Name:
-                words.add(node.id)  # type: ignore[attr-defined]
-                line.refers.add(node.id)  # type: ignore[attr-defined]
+                word = node.id  # type: ignore[attr-defined]
+                words.add(word)
+                if word in OF_TORCH:
+                    line.asks.add(("", word))
+                else:
+                    line.refers.add(word)
                 continue
             if kind is ast.Constant:
                 continue
@@ -270,6 +306,8 @@ class _Reader:
                     uses.setdefault(of, set()).add(word)
                 if word in OF_TORCH:
                     line.asks.add((of, word))
+                    if word == "step":
+                        line.steps_of.add(of)
                 else:
                     line.refers.add(word)
                 stack.append(node.value)  # type: ignore[attr-defined]
@@ -320,19 +358,37 @@ class _Survey:
         for line in self.lines:
             if isinstance(line.node, (*FUNCTIONS, ast.ClassDef)):
                 self.functions.setdefault(line.node.name, []).append(line)
+        self.methods = {
+            id(one)
+            for line in self.lines
+            if isinstance(line.node, ast.ClassDef)
+            for one in line.inside
+        }
 
     def run(self) -> None:
         uses = self.facts.uses
+        plain = {
+            name
+            for name, lines in self.functions.items()
+            if any(id(line) not in self.methods for line in lines)
+        }
         for line in self.lines:
             for of, word in line.asks:
-                if word in self.functions and not uses.get(of, set()) & OF_MODULES:
+                if not of:
+                    if word in plain:
+                        line.refers.add(word)
+                elif word in self.functions and not uses.get(of, set()) & OF_MODULES:
                     line.refers.add(word)
+            line.acts = line.words & LOUD_AS_SUCH | line.calls & WHEN_CALLED
+            if any(uses.get(of, set()) & OF_OPTIMIZERS for of in line.steps_of):
+                line.acts.add("step")
         self._name_functions()
         for file in self.files:
             self._mark(file)
             self._find_gates(file)
         self.facts.window_names = {self.facts.moduli[one] for one in self.facts.gates} - {""}
         self._find_training()
+        self._find_functions_that_train()
         self._keep_what_matters()
 
     def _name_functions(self) -> None:
@@ -348,7 +404,7 @@ class _Survey:
                 if isinstance(line.node, ast.ClassDef):
                     continue
                 for one in line.own():
-                    found |= one.words
+                    found |= one.acts
                     named |= one.refers
                     if one.spends_at_once:
                         at_once.add(name)
@@ -365,11 +421,11 @@ class _Survey:
 
     def _mark(self, line: Line) -> None:
         facts = self.facts
-        words = line.words
+        acts = line.acts
         refers = line.refers
-        line.loud = bool(words & LOUD or words & BUILDS or refers & facts.loud_names)
-        line.credits = bool(words & CREDITS or refers & facts.credit_names)
-        line.spends = bool(words & SPENDS or refers & facts.step_names)
+        line.loud = bool(acts or line.words & BUILDS or refers & facts.loud_names)
+        line.credits = bool(acts & CREDITS or refers & facts.credit_names)
+        line.spends = bool(acts & SPENDS or refers & facts.step_names)
         if line.spends_at_once:
             line.loud = line.credits = line.spends = True
         for one in line.inside:
@@ -445,6 +501,26 @@ class _Survey:
             if not nested:
                 facts.training.append(loop.node)
 
+    def _find_functions_that_train(self) -> None:
+        facts = self.facts
+        homes = {id(node): home for node, home in facts.functions}
+        names = facts.credit_names | facts.step_names
+        facts.functions_that_train.clear()
+        for file, whole in facts.read_files():
+            for line in whole.in_order():
+                node = line.node
+                if isinstance(node, FUNCTIONS) and node.name in names:
+                    own = list(line.own())
+                    facts.functions_that_train.append(
+                        TrainingFunction(
+                            node,
+                            file,
+                            homes.get(id(node)),
+                            {word for one in own for word in one.words},
+                            any(one.spends_at_once or one.acts & ENTRIES for one in own),
+                        )
+                    )
+
     def _keep_what_matters(self) -> None:
         """Skips statements whose values reach nothing loud."""
         setters: dict[str, list[Line]] = {}
@@ -452,7 +528,7 @@ class _Survey:
             self.facts.assigned |= line.sets
             for word in line.sets:
                 setters.setdefault(word, []).append(line)
-        acting = {name for name, found in self.facts.uses.items() if found & ACTS}
+        acting = {name for name, found in self.facts.uses.items() if found & ACTS} - OWNERS
         effects: set[str] = set()
         waiting = [line for line in self.lines if self._matters(line, acting)]
         waiting += self._parts()
@@ -483,7 +559,7 @@ class _Survey:
             return True
         if isinstance(node, (ast.Continue, ast.Import, ast.ImportFrom, *FUNCTIONS, ast.ClassDef)):
             return True
-        own_loud = line.words & LOUD or line.words & BUILDS or line.refers & self.facts.loud_names
+        own_loud = line.acts or line.words & BUILDS or line.refers & self.facts.loud_names
         if own_loud or line.spends_at_once or line.gives or line.words & (SAVES | DRIVES):
             return True
         if line.gathers:

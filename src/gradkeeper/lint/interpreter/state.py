@@ -265,8 +265,8 @@ class State:
         self._sites: dict[tuple[int, str], Site] = {}
         self._instances: dict[int, int] = {}
         """How many objects of each class were made."""
-        self._numbered: dict[Hashable, int] = {}
-        """The values that others were made of and that are known by their addresses only."""
+        self._places: dict[Hashable, Hashable] = {}
+        self._met: dict[int, int] = {}
         self.faults: dict[Hashable, int] = {}
         """How often each try block was entered."""
         self.fault_due: ast.AST | None = None
@@ -338,10 +338,12 @@ class State:
         element: bool = False,
         data: bool = False,
         fixed: bool | None = None,
+        counts: bool = False,
     ) -> Unknown:
         """A value that the source does not tell, with what it was made of.
 
         `part`: it belongs to the first of these, and is the same whenever it is asked for.
+        `counts`: a loop counts it up.
         """
         sources = NOTHING
         settled = not element
@@ -354,13 +356,15 @@ class State:
             settled = fixed
         key: Hashable
         if settled and (made_of or part):
-            key = self.facts.key_of(("made", text, *map(self._lasting_key, made_of)))
+            key = self.facts.key_of(("made", text, *[self.lasting_key(one) for one in made_of]))
         elif settled and not self.loops:
             key = self.facts.key_of(("made", text, id(self.node)))
         else:
             settled = False
             self.serial += 1
             key = ("new", self.serial)
+        if counts:
+            sources |= COUNTED
         if data and self.loops:
             sources |= self.libraries.fetched(self.whole)
         fetched = data or (bool(made_of) and all(_is_data(one) for one in made_of))
@@ -372,20 +376,26 @@ class State:
         self._instances[id(cls.code)] = number + 1
         return number
 
-    def _lasting_key(self, value: Value) -> Hashable:
-        """A value's key, good for the whole run, and for other runs along the same lines.
-
-        What is only known by its address is numbered: the address is given to another value when
-        this one is gone.
-        """
+    def lasting_key(self, value: Value) -> Hashable:
+        """A value's key, made such that the next run finds the same one again."""
         key = value.key
-        if type(key) is not tuple or key[0] != "object":
+        if type(key) is int:
             return key
-        number = self._numbered.get(key)
-        if number is None:
-            number = self._numbered[key] = len(self._numbered)
+        return self._lasting(key, value)
+
+    def _lasting(self, key: Hashable, value: Value) -> Hashable:
+        """Objects are known by where they were first asked about, not by where memory has them."""
+        if type(key) is not tuple or key[0] == "constant":
+            return key
+        if key[0] not in OF_ONE_RUN:
+            return tuple([self._lasting(part, value) for part in key])
+        found = self._places.get(key)
+        if found is None:
+            node = id(self.node)
+            count = self._met[node] = self._met.get(node, 0) + 1
+            found = self._places[key] = (key[0], node, count)
             self.kept.append(value)
-        return ("object", number)
+        return found
 
     def attribute_of(self, value: Value, name: str) -> Value:
         """An attribute that was set before, or something unknown that stays the same."""
@@ -507,7 +517,7 @@ class State:
         """The plan's answer to a condition, its negation aside."""
         fixed = condition.fixed
         line = getattr(self.node, "lineno", 0)
-        key = condition.key if fixed else (self.frame.file, line, condition.text)
+        key = self._question_key(condition) if fixed else (self.frame.file, line, condition.text)
         question = self.questions.get(key)
         if question is None:
             plain = Condition(condition.sign, condition.left, condition.right)
@@ -530,6 +540,14 @@ class State:
             return question.answer
         mode = self.plan.chance.get(key)
         return _by_chance(mode, question, self.plan.window)
+
+    def _question_key(self, condition: Condition) -> Hashable:
+        right = condition.right
+        return (
+            condition.sign,
+            self.lasting_key(condition.left),
+            None if right is None else self.lasting_key(right),
+        )
 
     # -- writing, so that it can be undone
 
@@ -572,7 +590,7 @@ def _is_data(value: Value) -> bool:
 
 
 def _counts(value: Value) -> bool:
-    return isinstance(value, Unknown) and not value.fixed and "count" in value.sources()
+    return isinstance(value, Unknown) and not value.fixed and value.sources() >= COUNTED
 
 
 def _by_chance(mode: Mode | None, question: Question, window: int) -> bool:
@@ -592,5 +610,8 @@ class _Missing:
 
 
 MISSING = _Missing()
+COUNTED: Sources = frozenset({"count"})
+OF_ONE_RUN = frozenset({"object", "function", "builtin"})
+"""Kinds of keys that hold the address of something in memory."""
 LONGEST_WINDOW = 128
 OF_OBJECTS = frozenset(("step", "zero_grad", "parameters", "train", "eval"))

@@ -97,6 +97,8 @@ class Statements(Expressions):
             new = self.combine(sign, old, change)
             if isinstance(new, Constant):
                 new = self.counted(new)
+            elif self.loops and isinstance(new, Unknown) and new.fixed:
+                new = self.unknown(old.text, new, fixed=False, counts=True)
         self.assign(node.target, new)
         return None
 
