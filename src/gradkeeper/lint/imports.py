@@ -109,7 +109,13 @@ class Loaded:
 
 def _imported(tree: ast.Module) -> Iterator[tuple[str, int]]:
     """The modules that a file names in imports, wherever they stand."""
-    for node in ast.walk(tree):
+    stack: list[ast.AST] = list(tree.body)
+    while stack:
+        node = stack.pop()
+        for part in ("body", "orelse", "handlers", "finalbody", "cases"):
+            inside = getattr(node, part, None)
+            if isinstance(inside, list):
+                stack.extend(inside)
         if isinstance(node, ast.Import):
             for one in node.names:
                 yield one.name, 0

@@ -53,8 +53,7 @@ def rehearse_files(
 
 def _count_loops(program: Program, checked: Checked, path: str, tree: ast.Module) -> None:
     """How many loops there are, how many came to a step, and why the others did not."""
-    own = {id(node) for node in ast.walk(tree)}
-    loops = [one for one in program.project.facts.training if id(one) in own]
+    loops = program.project.facts.training_in.get(path, [])
     checked.loops = len(loops)
     for loop in loops:
         if id(loop) in program.stepped:

@@ -154,6 +154,8 @@ class Facts:
     """Functions with a loop that trains, or that call one."""
     training: list[ast.AST] = field(default_factory=list)
     """The innermost loops with a backward in them."""
+    training_in: dict[str, list[ast.AST]] = field(default_factory=dict)
+    """The same, by file."""
     functions: list[tuple[ast.AST, ast.ClassDef | None]] = field(default_factory=list)
     functions_that_train: list[TrainingFunction] = field(default_factory=list)
     generators: set[int] = field(default_factory=set)
@@ -500,6 +502,11 @@ class _Survey:
             nested = any(id(one) in inside or one.refers & facts.loop_names for one in loop.own())
             if not nested:
                 facts.training.append(loop.node)
+        innermost = {id(one) for one in facts.training}
+        for file, whole in facts.read_files():
+            facts.training_in[file] = [
+                line.node for line in whole.in_order() if id(line.node) in innermost
+            ]
 
     def _find_functions_that_train(self) -> None:
         facts = self.facts

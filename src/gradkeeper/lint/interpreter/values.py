@@ -158,19 +158,21 @@ class Value:
         return self
 
 
-@dataclass(frozen=True, slots=True)
 class Condition:
     """A question that the source leaves open: what is compared, by what, with what."""
 
-    sign: str
-    left: Value
-    right: Value | None = None
-    negated: bool = False
+    __slots__ = ("key", "left", "negated", "right", "sign")
+    key: Hashable
+    """The same for a condition and its negation."""
 
-    @property
-    def key(self) -> Hashable:
-        """The same for a condition and its negation."""
-        return (self.sign, self.left.key, self.right.key if self.right else None)
+    def __init__(
+        self, sign: str, left: Value, right: Value | None = None, negated: bool = False
+    ) -> None:
+        self.sign = sign
+        self.left = left
+        self.right = right
+        self.negated = negated
+        self.key = (sign, left.key, right.key if right is not None else None)
 
     @property
     def fixed(self) -> bool:
@@ -195,45 +197,51 @@ def negation(answer: bool | Condition) -> bool | Condition:
     return answer.negate() if isinstance(answer, Condition) else not answer
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Unknown(Value):
-    """Something the source does not tell. Frozen: what is learned of it is kept beside it."""
+    """Something the source does not tell. Never changed: what is learned of it is kept beside it.
 
-    _key: Hashable
-    _text: str
-    _fixed: bool = True
-    _sources: Sources = NOTHING
-    data: bool = False
-    """It was fetched or made of what was fetched: no parameter hides in it."""
-    of: Value | None = None
-    """Whose attribute it is, and under which name."""
-    name: str = ""
-    given: bool = False
-    """An argument of the function where a rehearsal starts, or a part of one."""
+    `data`: it was fetched or made of what was fetched, and no parameter hides in it. `of`, `name`:
+    whose attribute it is. `given`: an argument of the function where a rehearsal starts, or a part
+    of one.
+    """
 
-    @property
-    def key(self) -> Hashable:
-        return self._key
+    __slots__ = ("_sources", "data", "fixed", "given", "key", "name", "of", "text")
+    # Plain attributes: half of what a rehearsal does is to make these and to ask for their keys.
+    key: Hashable
+    text: str
+    fixed: bool
 
-    @property
-    def text(self) -> str:
-        return self._text
-
-    @property
-    def fixed(self) -> bool:
-        return self._fixed
+    def __init__(
+        self,
+        key: Hashable,
+        text: str,
+        fixed: bool = True,
+        sources: Sources = NOTHING,
+        data: bool = False,
+        of: Value | None = None,
+        name: str = "",
+        given: bool = False,
+    ) -> None:
+        self.key = key
+        self.text = text
+        self.fixed = fixed
+        self._sources = sources
+        self.data = data
+        self.of = of
+        self.name = name
+        self.given = given
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Unknown) and self._key == other._key
+        return isinstance(other, Unknown) and self.key == other.key
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        return hash(self.key)
 
     def sources(self) -> Sources:
         return self._sources
 
     def named(self, m: Machine, name: str) -> None:
-        m.labels.setdefault(self._key, name)
+        m.labels.setdefault(self.key, name)
 
     def truth(self, m: Machine) -> bool | Condition:
         return Condition("", self)
