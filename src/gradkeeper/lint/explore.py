@@ -32,6 +32,8 @@ from gradkeeper.model.site import Site
 
 MOST_RUNS = 8
 MOST_ROOTS = 12
+FREE_SPLITS = 1
+"""Groups of settings that are taken apart though no finding depends on them."""
 MOST_TRIALS = 3
 """Runs with a finding that are tried, until one stands."""
 MOST_VERIFIED = 12
@@ -176,6 +178,7 @@ class _Exploration:
         """Settings that make a difference by themselves."""
         self.seen: set[Hashable] = set()
         """Settings that were tried the other way, or are about to be."""
+        self.splits = 0
         self.base: Run | None = None
         """The run that the others are compared with."""
         while self.waiting and len(self.runs) < MOST_RUNS and program.operations < program.budget:
@@ -209,7 +212,7 @@ class _Exploration:
         if different and len(flipped) == 1:
             self.telling += flipped
             self.waiting += [self._flip(run, [key]) for key in self.telling if key not in flipped]
-        elif different and flipped and not run.plan.chance:
+        elif different and flipped and not run.plan.chance and self._worth_splitting(run):
             half = len(flipped) // 2
             self.waiting += [
                 self._flip(self.base, some) for some in (flipped[:half], flipped[half:])
@@ -221,6 +224,12 @@ class _Exploration:
         if run.spends or run is self.base:
             self.waiting.extend(_further(run))
         self.waiting.sort(key=_distance)
+
+    def _worth_splitting(self, run: Run) -> bool:
+        """One of several settings does something to a finding; or nothing was split yet."""
+        assert self.base is not None
+        self.splits += 1
+        return self.splits <= FREE_SPLITS or run.findings.keys() != self.base.findings.keys()
 
     def _flip(self, run: Run, settings: Sequence[Hashable]) -> Plan:
         """A run's plan with some settings the other way."""
