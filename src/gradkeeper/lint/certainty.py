@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gradkeeper.lint.explore import Key, Run, denies, refuted, same_scenario
+from gradkeeper.lint.explore import Key, Run, denies, may_speak, refuted, same_scenario
 from gradkeeper.model.finding import Finding, Severity
 
 FROM_ABSENCE = frozenset({"GK103", "GK105", "GK106", "GK107", "GK307", "GK401", "GK602"})
 """Rules that may speak of a closed world only (DESIGN section 5)."""
-WITHOUT_OWNERS = frozenset({"GK301", "GK303", "GK306", "GK601", "GK604"})
-"""Rules that don't depend on who owns what, or on what unseen code does to gradients."""
 
 
 def weigh(runs: list[Run]) -> Iterator[Finding]:
@@ -28,7 +26,7 @@ def weigh(runs: list[Run]) -> Iterator[Finding]:
 def _speaks(run: Run, finding: Finding) -> bool:
     if finding.rule in FROM_ABSENCE and not run.ended:
         return False
-    return not run.doubts or finding.rule in WITHOUT_OWNERS
+    return may_speak(run, finding.rule)
 
 
 def _weighed(key: Key, having: list[Run], runs: list[Run]) -> Finding:
@@ -45,7 +43,9 @@ def _weighed(key: Key, having: list[Run], runs: list[Run]) -> Finding:
 
 def _setting(key: Key, run: Run, runs: list[Run]) -> str | None:
     """The setting under which a run's finding holds: "" for all, None if no single one tells."""
-    against = [other for other in runs if denies(other, run, key) and same_scenario(run, other)]
+    against = [
+        other for other in runs if denies(other, run, key) and same_scenario(run, other, key[0])
+    ]
     if not against:
         return ""
     for name, question in run.questions.items():

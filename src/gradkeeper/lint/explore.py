@@ -21,7 +21,7 @@ from gradkeeper.lint.interpreter.state import (
     RaisedError,
 )
 from gradkeeper.lint.interpreter.values import Call, Constant, Value
-from gradkeeper.lint.libraries.recording import Tape, close
+from gradkeeper.lint.libraries.recording import Owner, Tape, close
 from gradkeeper.lint.libraries.registry import StandardLibraries
 from gradkeeper.lint.libraries.tensors import Finite
 from gradkeeper.model import events as ev
@@ -36,11 +36,17 @@ FREE_SPLITS = 1
 """Groups of settings that are taken apart though no finding depends on them."""
 MOST_TRIALS = 3
 """Runs with a finding that are tried, until one stands."""
-MOST_VERIFIED = 12
+MOST_VERIFIED = 24
 WINDOW = 3
 """What stands for "some N > 1"."""
 OPERATIONS = 40_000
 TOTAL = 40_000
+
+WITHOUT_OWNERS = frozenset({"GK301", "GK303", "GK306", "GK601", "GK604"})
+"""Rules that don't depend on who owns what, or on what unseen code does to gradients."""
+
+OF_TAILS = frozenset({"GK202", "GK203"})
+"""Rules about what a window holds when its loop ends."""
 
 Key = tuple[str, str, int]
 
@@ -259,7 +265,7 @@ def _verify(program: Program, root: Root, runs: list[Run], tried: set[Hashable])
     suspects: dict[Key, list[Run]] = {}
     for run in runs:
         for key, finding in run.findings.items():
-            if finding.severity is not Severity.INFO and not run.doubts:
+            if finding.severity is not Severity.INFO and may_speak(run, finding.rule):
                 suspects.setdefault(key, []).append(run)
     for key, having in suspects.items():
         for run in having[:MOST_TRIALS]:
@@ -267,6 +273,11 @@ def _verify(program: Program, root: Root, runs: list[Run], tried: set[Hashable])
                 _try_chances(program, root, run, runs, tried)
             if not refuted(run, key, runs):
                 break
+
+
+def may_speak(run: Run, rule: str) -> bool:
+    """Whether doubts about a run leave a rule anything to say of it."""
+    return not run.doubts or rule in WITHOUT_OWNERS
 
 
 def _try_chances(
@@ -286,7 +297,7 @@ def _try_chances(
 
 def refuted(run: Run, key: Key, runs: list[Run]) -> bool:
     """Under the same setting, chance can also have it that the line does no harm."""
-    return any(denies(other, run, key) and same_setting(run, other) for other in runs)
+    return any(denies(other, run, key) and same_setting(run, other, key[0]) for other in runs)
 
 
 def denies(other: Run, run: Run, key: Key) -> bool:
@@ -302,25 +313,39 @@ def denies(other: Run, run: Run, key: Key) -> bool:
     )
 
 
-def same_setting(run: Run, other: Run) -> bool:
+def same_setting(run: Run, other: Run, rule: str) -> bool:
     """The two differ in what chance answered, and in nothing that was chosen."""
     return all(
         other.settings.get(key, answer) == answer for key, answer in run.settings.items()
-    ) and same_scenario(run, other)
+    ) and same_scenario(run, other, rule)
 
 
-def same_scenario(run: Run, other: Run) -> bool:
+def same_scenario(run: Run, other: Run, rule: str) -> bool:
     """What is rehearsed on purpose happens in both."""
     return (
         other.plan.window == run.plan.window
         and other.plan.fault == run.plan.fault
-        and _on_purpose(run) == _on_purpose(other)
+        and _on_purpose(run, rule) == _on_purpose(other, rule)
     )
 
 
-def _on_purpose(run: Run) -> set[tuple[Hashable, Mode]]:
-    """What happens once, or every so often: scenarios, not chance."""
-    return {(key, mode) for key, mode in run.plan.chance.items() if mode not in ("yes", "no")}
+def _on_purpose(run: Run, rule: str) -> set[tuple[Hashable, Mode]]:
+    """What happens once, or every so often: scenarios, not chance.
+
+    Beside a window that is counted otherwise, what happens every so often is chance, too. And for
+    what is left at the end of a loop, so is the round in which a counter comes to its number.
+    """
+    chance: set[Mode] = {"yes", "no", "periodic"} if run.plan.window > 1 else {"yes", "no"}
+    return {
+        (key, mode)
+        for key, mode in run.plan.chance.items()
+        if mode not in chance and not (rule in OF_TAILS and _comes_once(run, key))
+    }
+
+
+def _comes_once(run: Run, key: Hashable) -> bool:
+    question = run.questions.get(key)
+    return question is not None and question.once
 
 
 def _by_chance(run: Run) -> Iterator[Plan]:
@@ -333,6 +358,10 @@ def _by_chance(run: Run) -> Iterator[Plan]:
         if not question.fixed and key not in plan.chance:
             for mode in _flips(question):
                 yield plan.but(chance={**plan.chance, key: mode})
+            if question.periodic and plan.window > 1:
+                # It may hold just when windows end.
+                aligned = {**plan.chance, key: "periodic"}
+                yield plan.but(chance=aligned, rounds=3 * plan.window)
 
 
 def _epochs(window: int) -> tuple[int, int, int]:
@@ -341,13 +370,10 @@ def _epochs(window: int) -> tuple[int, int, int]:
 
 
 def _flips(question: Question) -> Iterator[Mode]:
-    if not _happens_once(question):
+    if question.rare:
+        yield "no"
+    elif not question.once:
         yield "no" if question.answer else "yes"
-
-
-def _happens_once(question: Question) -> bool:
-    """A counter that equals a number far ahead: it will, one day."""
-    return question.periodic and question.condition.sign == "=="
 
 
 def _longer(run: Run) -> Plan | None:
@@ -369,9 +395,11 @@ def _name_of(plan: Plan) -> Hashable:
 
 
 def _distance(plan: Plan) -> tuple[int, int]:
+    """How far a plan is from the first one. What is rehearsed on purpose comes before the rest."""
     extra = plan.fault is not None
     settings = 1 if len(plan.settings) > 2 else len(plan.settings)
-    return (settings + len(plan.chance) + extra, len(plan.chance))
+    scenario = extra or any(mode not in ("yes", "no") for mode in plan.chance.values())
+    return (settings + len(plan.chance) + extra, -1 if scenario else len(plan.chance))
 
 
 def _further(run: Run) -> Iterator[Plan]:
@@ -387,7 +415,10 @@ def _further(run: Run) -> Iterator[Plan]:
 
 
 def _modes(question: Question) -> Iterator[Mode]:
-    if _happens_once(question):
+    if question.rare:
+        yield "no"
+        return
+    if question.once:
         yield "once"
         return
     if question.periodic:
@@ -507,13 +538,20 @@ def _again(m: Machine, program: Program, node: ast.AST, call: Callable[[], objec
     Not where it is handed the optimizer: then its caller may do the rest.
     """
     tape = m.state(Tape)
-    if node.name in program.project.facts.loop_names or not tape.steps:  # type: ignore[attr-defined]
+    facts = program.project.facts
+    counts = any(question.periodic for question in m.questions.values())
+    if node.name in facts.loop_names or not (tape.steps or (counts and tape.backwards)):  # type: ignore[attr-defined]
         return
-    if not all(owner.known for owner in tape.owners):
+    if not all(owner.known or _is_zeroed(tape, owner) for owner in tape.owners):
         return
-    for _ in range(2):
+    for _ in range(3 * WINDOW if counts else 2):
         tape.note(m, ev.Batch, source="calls", site=m.site(node))
         call()
+
+
+def _is_zeroed(tape: Tape, owner: Owner) -> bool:
+    """What is stepped here is zeroed here."""
+    return any(note.kind is ev.Zero and owner in note.targets for note in tape.notes)
 
 
 def _prepared(m: Machine, program: Program, path: str) -> dict[str, Value]:

@@ -22,6 +22,8 @@ HARMLESS = re.compile(
     re.I,
 )
 """Functions that are given an optimizer to read it, set its rate or save it."""
+RATE = re.compile(r"^_?(adjust|set|update|change|decay|get|print)_(the_)?(lr|learning_rate)", re.I)
+"""Those of them that see to its rate, and to nothing else: test_twins.py, never stepped."""
 ACTS = re.compile(r"backward|zero_?grad|clear_?grad|reset_?grad|optimi[sz]e_step", re.I)
 """Functions that say they handle gradients."""
 
@@ -53,6 +55,11 @@ def _kind(last: str, steps: bool) -> str:
 
 def kind_of(text: str, uses: set[str]) -> str:
     return _kind(text.rpartition(".")[2], "step" in uses)
+
+
+@lru_cache(maxsize=4096)
+def sees_to_rate(name: str) -> bool:
+    return RATE.search(name) is not None
 
 
 @lru_cache(maxsize=4096)

@@ -87,7 +87,8 @@ CREDIT_WORDS = (b"backward(", b"caler(", b"autograd.grad(")
 CREDITS = re.compile(
     rb"\.backward\(|manual_backward\(|[sS]caler\(|backward\(\[?loss|autograd\.grad\("
 )
-SPENDS = re.compile(rb"\.step\(|zero_grad|\.grad\b|[sS]caler\(|_step\(|\bEngine\(")
+SPENDS = re.compile(rb"\.step\(|zero_grad|\.grad\b|[sS]caler\(|_step\(|\bEngine\(|\boptim\.[A-Z]")
+"""A step, a zeroing, or an optimizer that is built: one that never steps is a finding, too."""
 
 
 OTHERS = re.compile(

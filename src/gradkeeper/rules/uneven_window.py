@@ -116,6 +116,8 @@ def _wrongly_divided(now: Window, last: Window) -> Fault | None:
     if last.size == divisor != now.size:
         return LONG if now.size > divisor else SHORT
     same_epoch = last.last_epoch == now.first_epoch
-    if now.size == divisor != last.size and same_epoch:
+    # By N, or by more: a framework may have divided once again.
+    full = now.size == divisor or (now.size > last.size and divisor % now.size == 0)
+    if full and last.size != divisor and same_epoch:
         return FIRST if last.size == 1 else SHORT
     return None

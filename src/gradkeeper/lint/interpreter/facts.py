@@ -38,6 +38,11 @@ LOUD = (
 WHEN_CALLED = _words("step optimizer_step accumulate")
 """Those of them that are also what people call their numbers."""
 LOUD_AS_SUCH = LOUD - WHEN_CALLED
+WINDOWS = SPENDS | _words(
+    """zero_grad unscale_ no_sync no_backward_sync require_backward_grad_sync clip_grad_norm_
+    clip_grad_value_ clip_grad_norm set_requires_gradient_sync step_update"""
+)
+"""What is done once for a window, or on all of its micro-batches but one."""
 BUILDS = _words("parameters named_parameters optim")
 """Those that show where an optimizer is made or parameters are chosen."""
 CHANGES = _words(
@@ -53,6 +58,7 @@ OF_TORCH = _words("train eval step backward update zero_grad parameters to load_
 OF_MODULES = _words("parameters named_parameters eval state_dict zero_grad forward cuda to")
 OF_OPTIMIZERS = _words("zero_grad param_groups")
 OWNERS = _words("self cls")
+OF_SCALERS = _words("scale unscale_")
 SAVES = _words("state_dict save")
 """What is worth running, though nothing is decided by it."""
 DRIVES = _words(
@@ -79,6 +85,7 @@ class Line:
     """The loud ones among its words."""
     sets: set[str] = field(default_factory=set)
     """What it assigns, or changes in place."""
+    assigns: set[str] = field(default_factory=set)
     remainders: list[int] = field(default_factory=list)
     inside: list[Line] = field(default_factory=list)
     calls: set[str] = field(default_factory=set)
@@ -90,6 +97,8 @@ class Line:
     loud: bool = False
     credits: bool = False
     spends: bool = False
+    closes: bool = False
+    """It may close a window of micro-batches."""
     kept: bool = False
 
     def walk(self) -> Iterator[Line]:
@@ -139,8 +148,14 @@ class Facts:
     """Statements of which nothing comes that matters to training."""
     gates: set[int] = field(default_factory=set)
     """Remainders on which something loud depends."""
+    periods: set[int] = field(default_factory=set)
+    """Those of them that tell how many micro-batches make a window."""
     moduli: dict[int, str] = field(default_factory=dict)
     """By remainder: the name of what is divided by."""
+    dividends: dict[int, str] = field(default_factory=dict)
+    """By remainder: the name of what is divided."""
+    counted: set[str] = field(default_factory=set)
+    """Variables that count micro-batches."""
     window_names: set[str] = field(default_factory=set)
     """Variables that say how many micro-batches make a window."""
     gate_words: set[str] = field(default_factory=set)
@@ -169,6 +184,8 @@ class Facts:
     """Loops that credit and do not spend."""
     feeds: set[int] = field(default_factory=set)
     """Loops that take a step for each of their rounds, around one that credits."""
+    tries: set[int] = field(default_factory=set)
+    """Try blocks with a backward in them."""
     yielding: set[int] = field(default_factory=set)
     """Loops that hand something out: they run for as long as somebody asks."""
     _files: dict[str, Line] = field(default_factory=dict)
@@ -276,6 +293,7 @@ class _Reader:
     def _target(self, line: Line, target: ast.expr) -> None:
         for one in _targets(target):
             line.sets.add(last_name(one))
+            line.assigns.add(last_name(one))
             base = one
             while isinstance(base, (ast.Attribute, ast.Subscript, ast.Starred)):
                 if isinstance(base, ast.Subscript):
@@ -287,6 +305,7 @@ class _Reader:
     def _expression(self, line: Line, root: ast.AST) -> None:
         words, uses = line.words, self.facts.uses
         stack: list[ast.AST] = [root]
+        holders: set[int] = set()
         while stack:
             node = stack.pop()
             kind = type(node)
@@ -306,12 +325,15 @@ class _Reader:
                 of = last_name(node.value)  # type: ignore[attr-defined]
                 if of:
                     uses.setdefault(of, set()).add(word)
-                if word in OF_TORCH:
+                if id(node) in holders:
+                    pass  # `config.train.lr`: something is asked of it, so it is no function
+                elif word in OF_TORCH:
                     line.asks.add((of, word))
                     if word == "step":
                         line.steps_of.add(of)
                 else:
                     line.refers.add(word)
+                holders.add(id(node.value))  # type: ignore[attr-defined]
                 stack.append(node.value)  # type: ignore[attr-defined]
                 continue
             if kind is ast.Call:
@@ -319,6 +341,7 @@ class _Reader:
             elif kind is ast.BinOp and type(node.op) is ast.Mod:  # type: ignore[attr-defined]
                 line.remainders.append(id(node))
                 self.facts.moduli[id(node)] = last_name(node.right)  # type: ignore[attr-defined]
+                self.facts.dividends[id(node)] = counter_name(node.left)  # type: ignore[attr-defined]
             elif kind is ast.Yield or kind is ast.YieldFrom:
                 line.gives = True
             elif kind is ast.GeneratorExp or kind is ast.ListComp:
@@ -382,6 +405,8 @@ class _Survey:
                 elif word in self.functions and not uses.get(of, set()) & OF_MODULES:
                     line.refers.add(word)
             line.acts = line.words & LOUD_AS_SUCH | line.calls & WHEN_CALLED
+            if any(word == "update" and uses.get(of, set()) & OF_SCALERS for of, word in line.asks):
+                line.acts.add("GradScaler")  # as loud as the rest of what a scaler does
             if any(uses.get(of, set()) & OF_OPTIMIZERS for of in line.steps_of):
                 line.acts.add("step")
         self._name_functions()
@@ -389,6 +414,7 @@ class _Survey:
             self._mark(file)
             self._find_gates(file)
         self.facts.window_names = {self.facts.moduli[one] for one in self.facts.gates} - {""}
+        self.facts.counted = {self.facts.dividends[one] for one in self.facts.gates} - {""}
         self._find_training()
         self._find_functions_that_train()
         self._keep_what_matters()
@@ -428,8 +454,9 @@ class _Survey:
         line.loud = bool(acts or line.words & BUILDS or refers & facts.loud_names)
         line.credits = bool(acts & CREDITS or refers & facts.credit_names)
         line.spends = bool(acts & SPENDS or refers & facts.step_names)
+        line.closes = bool(acts & WINDOWS or refers & facts.step_names)
         if line.spends_at_once:
-            line.loud = line.credits = line.spends = True
+            line.loud = line.credits = line.spends = line.closes = True
         for one in line.inside:
             self._mark(one)
             if isinstance(one.node, FUNCTIONS):
@@ -437,6 +464,7 @@ class _Survey:
             line.loud = line.loud or one.loud
             line.credits = line.credits or one.credits
             line.spends = line.spends or one.spends
+            line.closes = line.closes or one.closes
         node = line.node
         if line.loud:
             facts.loud.add(id(node))
@@ -447,6 +475,9 @@ class _Survey:
                 facts.feeds.add(id(node))
             if any(one.gives for one in line.own()):
                 facts.yielding.add(id(node))
+        elif isinstance(node, (ast.Try, ast.TryStar)):
+            if line.credits:
+                facts.tries.add(id(node))
         elif isinstance(node, ast.If):
             if any(isinstance(one.node, _JUMPS) for one in line.own()):
                 facts.jumps.add(id(node))
@@ -459,23 +490,30 @@ class _Survey:
         """The remainders and counters that decide about something loud."""
         facts = self.facts
         names: set[str] = set()
+        closing: set[str] = set()
         own = list(scope.own())
         for line in own:
-            if isinstance(line.node, (ast.If, ast.While)):
-                if line.loud or id(line.node) in facts.jumps:
-                    facts.gates.update(line.remainders)
-                    names |= line.words
-                    if line.remainders and line.spends:
-                        facts.gate_words |= line.words
-                    if isinstance(line.node, ast.If):
-                        self._note_counter(line)
-            elif line.loud and isinstance(line.node, (ast.With, ast.AsyncWith, ast.Expr)):
-                facts.gates.update(line.remainders)
-                names |= line.words
+            test = isinstance(line.node, (ast.If, ast.While))
+            leaves = test and id(line.node) in facts.jumps
+            plain = isinstance(line.node, (ast.With, ast.AsyncWith, ast.Expr))
+            if not (line.loud or leaves) or not (test or plain):
+                continue
+            facts.gates.update(line.remainders)
+            names |= line.words
+            if line.closes or leaves:
+                facts.periods.update(line.remainders)
+                closing |= line.words
+            if test and line.remainders and line.spends:
+                facts.gate_words |= line.words
+            if isinstance(line.node, ast.If):
+                self._note_counter(line)
         for line in own:
-            if line.remainders and (line.sets & names or isinstance(line.node, ast.Return)):
+            returns = isinstance(line.node, ast.Return)
+            if line.remainders and (line.sets & names or returns):
                 facts.gates.update(line.remainders)
                 facts.gate_words |= line.words
+                if line.sets & closing or returns:
+                    facts.periods.update(line.remainders)
 
     def _note_counter(self, line: Line) -> None:
         for one in line.own():
@@ -657,6 +695,13 @@ def _next_loops(line: Line) -> Iterator[Line]:
             yield from _next_loops(one)
 
 
+def counter_name(node: ast.AST) -> str:
+    """`step` in `step + 1`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant):
+        node = node.left
+    return last_name(node)
+
+
 def _targets(target: ast.expr) -> Iterator[ast.expr]:
     if isinstance(target, (ast.Tuple, ast.List)):
         for one in target.elts:
@@ -668,15 +713,23 @@ def _targets(target: ast.expr) -> Iterator[ast.expr]:
 
 
 def _setters(cls: Line) -> dict[str, list[str]]:
+    """By attribute: the methods that set it, those first that do nothing else with it."""
     found: dict[str, list[str]] = {}
+    late: list[tuple[str, str]] = []
     for method in cls.inside:
         node = method.node
         if isinstance(node, FUNCTIONS) and node.args.args:
-            for line in method.own():
-                for word in _provided(line.node):
-                    methods = found.setdefault(word, [])
-                    if node.name not in methods:
-                        methods.append(node.name)
+            lines = list(method.own())
+            used: set[str] = set()
+            for line in lines:
+                used |= line.words - line.assigns
+            for word in {word for line in lines for word in _provided(line.node)}:
+                if word in used:
+                    late.append((word, node.name))
+                else:
+                    found.setdefault(word, []).append(node.name)
+    for word, name in late:
+        found.setdefault(word, []).append(name)
     return found
 
 

@@ -16,7 +16,7 @@ from gradkeeper.lint.interpreter.objects import (
     Property,
     StaticMethod,
 )
-from gradkeeper.lint.interpreter.state import Frame
+from gradkeeper.lint.interpreter.state import COUNT, Frame
 from gradkeeper.lint.interpreter.statements import Return, Statements
 from gradkeeper.lint.interpreter.values import (
     NONE,
@@ -240,6 +240,8 @@ class Machine(Statements):
         """An argument that nobody gave: whoever calls decides, once and for all."""
         line = getattr(function.code, "lineno", 0)
         key = self.facts.key_of(("parameter", function.frame.file, line, name))
+        if name in self.facts.counted:
+            return Unknown(key, name, False, frozenset((COUNT,)), given=True)
         return Unknown(key, name, given=True)
 
     # -- classes

@@ -19,8 +19,10 @@ from gradkeeper.lint.interpreter.values import (
     Condition,
     Constant,
     Count,
+    Either,
     Plain,
     Sources,
+    Test,
     Unknown,
     Value,
 )
@@ -33,6 +35,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Mode = Literal["yes", "no", "once", "once not", "periodic"]
 """How a question of chance is answered: always alike, otherwise in one round, or every N rounds."""
+COUNT = "count"
+"""A source: the value counts rounds, from where nobody knows."""
+CYCLE = "cycle"
+"""A source: the remainder of such a count."""
+RARE = "rare"
+"""A source: that of a division by a known number."""
 ONCE_AT = 2
 """The time of asking at which "once" falls: a window has begun, and another one follows."""
 
@@ -94,6 +102,11 @@ class Question:
     answer: bool
     times: int = 0
     periodic: bool = False
+    """It may hold every so often, as what counts rounds does."""
+    rare: bool = False
+    """A counter divided by a known number: it never holds each time."""
+    once: bool = False
+    """A counter that equals a number: it will, one day."""
     line: int = 0
 
 
@@ -364,7 +377,7 @@ class State:
             self.serial += 1
             key = ("new", self.serial)
         if counts:
-            sources |= COUNTED
+            sources |= {COUNT}
         if data and self.loops:
             sources |= self.libraries.fetched(self.whole)
         fetched = data or (bool(made_of) and all(_is_data(one) for one in made_of))
@@ -397,23 +410,28 @@ class State:
             self.kept.append(value)
         return found
 
+    def written(self, value: Value) -> str:
+        """How a value is spoken of: a sum that grows with each round is still one variable."""
+        return value.text if value.fixed else self.labels.get(value.key, value.text)
+
     def attribute_of(self, value: Value, name: str) -> Value:
         """An attribute that was set before, or something unknown that stays the same."""
         fields = self.attributes_of(value)
         found = fields.get(name)
         if found is None:
             made = self.unknown(f"{value.text}.{name}", value, part=True)
+            counts = name in self.facts.counted
             found = Unknown(
                 made.key,
                 made.text,
-                made.fixed,
-                made.sources(),
+                made.fixed and not counts,
+                made.sources() | {COUNT} if counts else made.sources(),
                 made.data,
                 of=value,
                 name=name,
                 given=isinstance(value, Unknown) and value.given,
             )
-            if found.fixed or not isinstance(value, Unknown):
+            if found.fixed or counts or not isinstance(value, Unknown):
                 fields[name] = found
         return found
 
@@ -453,7 +471,7 @@ class State:
 
     def saw_period(self, period: Plain) -> None:
         if isinstance(period, int) and 1 < period <= LONGEST_WINDOW:
-            if id(self.node) in self.facts.gates:
+            if id(self.node) in self.facts.periods:
                 self.period = max(self.period, period)
 
     def wants_longer(self, bound: float, count: Constant) -> None:
@@ -480,11 +498,40 @@ class State:
             limit *= max(1, one.rounds)
         return Count(number.value, float(limit))
 
+    def counting(self, value: Value) -> Value:
+        """A number that a loop changes, begun nobody knows where: no setting any longer."""
+        if isinstance(value, Either):
+            return value.map(self.whole, self.counting)
+        if isinstance(value, Constant):
+            return self.counted(value)
+        if not self.loops or not isinstance(value, Unknown):
+            return value
+        self.serial += 1
+        sources = value.sources() | {COUNT}
+        return Unknown(("new", self.serial), value.text, False, sources)
+
+    def remainder(self, left: Value, right: Value) -> Unknown:
+        """`left % right` with an unknown operand: where something depends on it, it counts."""
+        text = f"{self.written(left)} % {self.written(right)}"
+        gate = id(self.node) in self.facts.gates and isinstance(left, Unknown)
+        made = self.unknown(text, left, right, fixed=False if gate else None)
+        if made.fixed or not (gate or isinstance(left, Count) or COUNT in made.sources()):
+            return made
+        sources = made.sources() | {COUNT, CYCLE}
+        period = right.value if isinstance(right, Constant) else None
+        if isinstance(period, int) and period > 1:
+            sources |= {RARE}
+        return Unknown(made.key, made.text, False, sources)
+
     # -- questions
 
     def answered(self, condition: Condition) -> bool | None:
         known = self._known(condition)
         return None if known is None else known != condition.negated
+
+    def counts(self, value: Value) -> bool:
+        """It grows with the rounds, known or not."""
+        return isinstance(value, Count) or _counts(value)
 
     def _known(self, condition: Condition) -> bool | None:
         """An answer given before. What equals one constant equals no other."""
@@ -517,7 +564,11 @@ class State:
         """The plan's answer to a condition, its negation aside."""
         fixed = condition.fixed
         line = getattr(self.node, "lineno", 0)
-        key = self._question_key(condition) if fixed else (self.frame.file, line, condition.text)
+        key = (
+            self._question_key(condition)
+            if fixed
+            else (self.frame.file, line, self._asked(condition))
+        )
         question = self.questions.get(key)
         if question is None:
             plain = Condition(condition.sign, condition.left, condition.right)
@@ -529,15 +580,14 @@ class State:
             if prefer is not None and not (default is not None and not fixed):
                 answer = prefer != condition.negated
             question = Question(plain, key, fixed, answer, line=line)
-            question.periodic = not fixed and any(
-                isinstance(one, Count) or _counts(one) for one in condition.operands()
-            )
             self.questions[key] = question
             if fixed:
                 question.answer = self.plan.settings.get(key, self.plan.first.get(key, answer))
         question.times += 1
         if fixed:
             return question.answer
+        if not question.periodic:
+            self._note_rhythm(question, condition)
         mode = self.plan.chance.get(key)
         return _by_chance(mode, question, self.plan.window)
 
@@ -548,6 +598,19 @@ class State:
             self.lasting_key(condition.left),
             None if right is None else self.lasting_key(right),
         )
+
+    def _note_rhythm(self, question: Question, condition: Condition) -> None:
+        """How a question about a counter is answered from round to round."""
+        sources = condition.left.sources() if condition.sign == "==" else NOTHING
+        question.rare = RARE in sources
+        question.periodic = CYCLE in sources
+        counts = any(self.counts(one) for one in condition.operands())
+        question.once = condition.sign == "==" and counts and not question.periodic
+
+    def _asked(self, condition: Condition) -> str:
+        """The words of a question of chance, the same in every round."""
+        operands = [self.written(one) for one in condition.operands()]
+        return f" {condition.sign} ".join(operands)
 
     # -- writing, so that it can be undone
 
@@ -586,14 +649,18 @@ class State:
 def _is_data(value: Value) -> bool:
     if isinstance(value, Unknown):
         return value.data
+    if isinstance(value, Test):
+        return all(_is_data(one) for one in value.condition.operands())
     return isinstance(value, Constant)
 
 
 def _counts(value: Value) -> bool:
-    return isinstance(value, Unknown) and not value.fixed and value.sources() >= COUNTED
+    return isinstance(value, Unknown) and not value.fixed and COUNT in value.sources()
 
 
 def _by_chance(mode: Mode | None, question: Question, window: int) -> bool:
+    if mode is None and question.rare:
+        mode = "periodic"
     if mode is None:
         return question.answer
     if mode == "yes":
@@ -610,7 +677,6 @@ class _Missing:
 
 
 MISSING = _Missing()
-COUNTED: Sources = frozenset({"count"})
 OF_ONE_RUN = frozenset({"object", "function", "builtin"})
 """Kinds of keys that hold the address of something in memory."""
 LONGEST_WINDOW = 128

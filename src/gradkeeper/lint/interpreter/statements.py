@@ -97,8 +97,8 @@ class Statements(Expressions):
             new = self.combine(sign, old, change)
             if isinstance(new, Constant):
                 new = self.counted(new)
-            elif self.loops and isinstance(new, Unknown) and new.fixed:
-                new = self.unknown(old.text, new, fixed=False, counts=True)
+            elif isinstance(change, Constant) and isinstance(change.value, (int, float)):
+                new = self.counting(new)
         self.assign(node.target, new)
         return None
 
@@ -508,7 +508,7 @@ class Statements(Expressions):
 
     def _plan_fault(self, node: ast.Try) -> bool:
         """Where the plan says so, the next backward in this block raises."""
-        if not node.handlers or not self.facts.is_loud(node):
+        if not node.handlers or id(node) not in self.facts.tries:
             return False
         if not self.loops or any(isinstance(one, ast.Raise) for one in node.handlers[0].body):
             return False

@@ -90,7 +90,9 @@ class Value:
 
     def operate(self, m: Machine, sign: str, other: Value, *, swapped: bool = False) -> Value:
         left, right = (other, self) if swapped else (self, other)
-        return m.unknown(f"{left.text} {sign} {right.text}", left, right)
+        if sign == "%":
+            return m.remainder(left, right)
+        return m.unknown(f"{m.written(left)} {sign} {m.written(right)}", left, right)
 
     def takes_part(self) -> bool:
         """It does something when it is used: one of several must not be taken for another."""
@@ -346,6 +348,10 @@ class Test(Value):
 
     def truth(self, m: Machine) -> bool | Condition:
         return self.condition
+
+    def attribute(self, m: Machine, name: str) -> Value:
+        """`(x != 0).long()`: a mask, where data was compared."""
+        return m.unknown(f"{self.text}.{name}", self)
 
     def operate(self, m: Machine, sign: str, other: Value, *, swapped: bool = False) -> Value:
         return m.unknown(self.text, self, other)

@@ -48,6 +48,8 @@ class Note:
     open: bool = False
     """A loss that may reach parameters which the source doesn't show."""
     factor: Factor | None = None
+    of_network: bool = False
+    """A loss that a network itself computed, out of sight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ class Factor:
     number: float | None = 1.0
     above: tuple[Hashable, ...] = ()
     below: tuple[Hashable, ...] = ()
+    by_data: bool = False
+    """Also by numbers that come with the batch: items in it, a mask's sum."""
 
     def times(self, other: Factor) -> Factor:
         number = None
@@ -67,7 +71,7 @@ class Factor:
             if one in below:
                 above.remove(one)
                 below.remove(one)
-        return Factor(number, tuple(above), tuple(below))
+        return Factor(number, tuple(above), tuple(below), self.by_data or other.by_data)
 
     def value(self, numbers: dict[Hashable, int]) -> float | None:
         result = self.number
@@ -77,6 +81,8 @@ class Factor:
         for one in self.below:
             known = numbers.get(one)
             result = None if not known or result is None else result / known
+        if self.by_data and result == 1.0:
+            return None  # items of this batch, or of the whole window?
         return result
 
 
@@ -121,12 +127,15 @@ class Tape:
         owner: Owner | None = None,
         open: bool = False,
         factor: Factor | None = None,
+        of_network: bool = False,
         site: Site | None = None,
         **fields: Any,
     ) -> None:
         m.must_be_sure()
         m.changes += 1
-        self.notes.append(Note(kind, site or m.site(), tuple(targets), fields, owner, open, factor))
+        self.notes.append(
+            Note(kind, site or m.site(), tuple(targets), fields, owner, open, factor, of_network)
+        )
 
     @contextmanager
     def beforehand(self) -> Iterator[None]:
@@ -225,7 +234,8 @@ def _event(m: Machine, note: Note, names: tuple[str, ...]) -> list[ev.Event]:
         factor = note.factor or ONE
         fields["multiplier"] = factor.value(m.numbers)
         fields["unseen"] = note.open
-        if fields.get("reduction") is None and fields["multiplier"] == 1.0 and not note.open:
+        own = note.of_network or not note.open
+        if fields.get("reduction") is None and fields["multiplier"] == 1.0 and own:
             if guesses.is_accumulation(m.facts.gate_words):
                 fields["reduction"] = "assumed mean"
         return [ev.Backward(site=note.site, accounts=names, **fields)]

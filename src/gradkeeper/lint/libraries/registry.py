@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from gradkeeper.lint.interpreter.expressions import OneShot
 from gradkeeper.lint.interpreter.objects import (
     BuiltIn,
     Function,
@@ -16,12 +17,11 @@ from gradkeeper.lint.interpreter.objects import (
     StandIn,
     flatten,
 )
-from gradkeeper.lint.interpreter.state import Loop
+from gradkeeper.lint.interpreter.state import CYCLE, Loop
 from gradkeeper.lint.interpreter.values import (
     Call,
     Condition,
     Constant,
-    Count,
     Sources,
     Unknown,
     Value,
@@ -47,7 +47,7 @@ from gradkeeper.lint.libraries.driving import Framework
 from gradkeeper.lint.libraries.nn import MODULE, Module, module_of, unseen_network
 from gradkeeper.lint.libraries.optim import stranger
 from gradkeeper.lint.libraries.recording import Tape
-from gradkeeper.lint.libraries.tensors import Fetched, Finite, Param
+from gradkeeper.lint.libraries.tensors import Fetched, Finite, Param, Params
 from gradkeeper.lint.libraries.torch import InMode, NoSync
 from gradkeeper.model import events as ev
 
@@ -148,6 +148,9 @@ class StandardLibraries:
                 made.foresee(m, first)
             else:
                 made.take(m, first, base.text)
+                if isinstance(first, (Params, OneShot)) and instance.cls.member("__init__"):
+                    # Not read yet: the class's own __init__ comes first, and hands it on.
+                    first.used = False
             return made
         if base.name.startswith("torch.nn."):
             inner = base.make(Call(m, call.args, call.kwargs))
@@ -277,8 +280,8 @@ class StandardLibraries:
 
     def default_answer(self, m: Machine, condition: Condition) -> bool | None:
         left = condition.left
-        if condition.sign == "==" and any(isinstance(x, Count) for x in condition.operands()):
-            return False
+        if condition.sign == "==" and any(m.counts(one) for one in condition.operands()):
+            return CYCLE in left.sources()
         if isinstance(left, Finite):
             return left.good
         if condition.sign in ("any", "all") and isinstance(left, Finite):

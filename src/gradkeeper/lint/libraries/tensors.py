@@ -55,6 +55,8 @@ class Weights:
 GRAD = ("grad", "_grad")
 OPEN = "parameters that are not seen"
 """A source: the value may depend on parameters that the source doesn't show."""
+OWN_LOSS = "a network's own loss"
+"""A source: a method of a network made it of data, and knows nothing of windows."""
 
 
 class Modes:
@@ -413,6 +415,8 @@ def combined(m: Machine, sign: str, one: Tensor, other: Value, *, swapped: bool 
     if second is None or not (second.flow or OPEN in second.others):
         made.reduction = one.reduction
         made.factor = one.factor.times(_scaled(m, sign, other, swapped))
+        if sign in ("+", "-") and _may_be_loss(other) and not one.factor.below:
+            made.factor = ONE
         return made
     if not (one.flow or OPEN in one.others):
         made.reduction = second.reduction
@@ -430,18 +434,33 @@ def combined(m: Machine, sign: str, one: Tensor, other: Value, *, swapped: bool 
     return made
 
 
+def _may_be_loss(value: Value) -> bool:
+    """Computed out of sight, from more than data."""
+    return isinstance(value, Unknown) and not value.fixed and not value.data
+
+
 def _has_history(value: Value) -> bool:
     return isinstance(value, Tensor) or bool(value.sources())
 
 
 def _larger(one: Factor, other: Factor) -> Factor:
+    """The weight of a sum: that of its heaviest part. What single parts are weighed by is left out.
+
+    A window's length is nobody's weight: it stands below the line, in all parts or in none.
+    """
     if one == other:
         return one
-    if (one.above, one.below) != (other.above, other.below):
+    if ONE in (one, other):
+        return ONE  # whatever the rest is divided by, this part is not
+    if one.number is None or other.number is None or sorted_keys(one) != sorted_keys(other):
         return UNKNOWN_FACTOR
-    if one.number is None or other.number is None:
-        return UNKNOWN_FACTOR
-    return one if abs(one.number) >= abs(other.number) else other
+    heavy = one if abs(one.number) >= abs(other.number) else other
+    above = tuple(key for key in one.above if key in other.above)
+    return Factor(heavy.number, above, one.below, one.by_data or other.by_data)
+
+
+def sorted_keys(factor: Factor) -> list[str]:
+    return sorted(map(repr, factor.below))
 
 
 def _scaled(m: Machine, sign: str, other: Value, swapped: bool) -> Factor:
@@ -465,6 +484,8 @@ def _scaled(m: Machine, sign: str, other: Value, swapped: bool) -> Factor:
     if isinstance(other, Tensor):
         # A mask or weights over the batch: still a loss per item.
         return ONE
+    if isinstance(other, Unknown) and other.data:
+        return Factor(by_data=True)
     return UNKNOWN_FACTOR
 
 
@@ -497,6 +518,7 @@ def credit(m: Machine, loss: Value, *, divided_by: Factor = ONE, scaler: str | N
         wanted,
         open=opened,
         factor=tensor.factor.times(divided_by),
+        of_network=OWN_LOSS in tensor.others,
         reduction=tensor.reduction,
         leaf=(bool(inputs) and len(inputs) < len(wanted)) or _only_inputs(tape, inputs, wanted),
         scaler=name,

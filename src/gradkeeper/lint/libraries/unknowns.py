@@ -26,6 +26,7 @@ from gradkeeper.lint.libraries.optim import Frameworks, Optimizer, Scheduler, st
 from gradkeeper.lint.libraries.recording import UNKNOWN_FACTOR, Tape
 from gradkeeper.lint.libraries.tensors import (
     OPEN,
+    OWN_LOSS,
     QUESTIONS,
     Finite,
     Modes,
@@ -48,6 +49,8 @@ OF_MODULES = words(
 SHOWS_MODULE = words(
     "parameters named_parameters train eval named_modules modules forward children"
 )
+
+PARAMETERS = words("parameters named_parameters")
 
 
 class Roles:
@@ -116,8 +119,9 @@ def as_module(m: Machine, value: Unknown) -> Module:
     if value.of is not None:
         whole = module_of(value.of)
         if whole is None and isinstance(value.of, Unknown):
-            known = role_of(m, value.of)
-            whole = known if isinstance(known, Module) else None
+            # What has a network inside and is used as one itself holds that one's parameters.
+            inner = kind_of(m, value.of) == "module"
+            whole = as_module(m, value.of) if inner else None
         if whole is not None and whole.own is not None:
             made = whole.child(value.name)
     made = made or _around(m, value) or _handed(name_of(m, value))
@@ -337,8 +341,11 @@ def call_unknown(what: Unknown, call: Call) -> Value:
 
 
 def _given_data(m: Machine, call: Call) -> bool:
+    """Before any loop, what is not known is rather an option read from somewhere than data."""
     for one in flatten(call.values()):
-        if isinstance(one, Tensor) or (isinstance(one, Unknown) and not one.fixed):
+        if isinstance(one, Tensor):
+            return True
+        if isinstance(one, Unknown) and not one.fixed and (one.data or m.loops or one.given):
             return True
     return False
 
@@ -367,14 +374,10 @@ def unseen(what: Value, call: Call) -> Value:
         m.doubt("gradients are handled in code that is not seen")
     if guesses.may_step(last):
         m.state(Tape).unseen[f"`{last}`, which is not seen, may take a step"] = None
-    if (tensors or leaves_in(what.sources())) and m.state(Modes).grad and _given_data(m, call):
-        made = mix(m, f"{what.text}()", what, *values)
-        if not (isinstance(what, Unknown) and what.given and made.flow):
-            # A criterion that was handed in has no parameters that anybody would miss.
-            made.others |= {OPEN}
-        if not factor_known:
-            made.factor = UNKNOWN_FACTOR
-        return made
+    own = receiver is not None and _is_network(m, receiver)
+    if (tensors or own or leaves_in(what.sources())) and m.state(Modes).grad:
+        if _given_data(m, call) or (own and m.loops and (values or call.open)):
+            return _computed(m, what, values, own=own, factor_known=factor_known)
     inside = bool(m.loops)
     fresh = inside and not values and not what.fixed
     result = m.unknown(f"{what.text}()", what, *values, element=fresh)
@@ -386,11 +389,34 @@ def unseen(what: Value, call: Call) -> Value:
     return result
 
 
+def _is_network(m: Machine, value: Value) -> bool:
+    """The program asks it for its parameters."""
+    if not isinstance(value, Unknown) or not value.fixed:
+        return False
+    return bool(uses_of(m, value) & PARAMETERS) and kind_of(m, value) == "module"
+
+
+def _computed(
+    m: Machine, what: Value, values: list[Value], *, own: bool, factor_known: bool
+) -> Tensor:
+    """What unseen code computes from data and parameters."""
+    made = mix(m, f"{what.text}()", what, *values)
+    if not (isinstance(what, Unknown) and what.given and made.flow):
+        # A criterion that was handed in has no parameters that anybody would miss.
+        made.others |= {OPEN}
+    made.others = made.others | {OWN_LOSS} if own else made.others - {OWN_LOSS}
+    if not factor_known:
+        made.factor = UNKNOWN_FACTOR
+    return made
+
+
 def escaped(m: Machine, optimizer: Optimizer, to: str, *, own: bool = False) -> None:
     """An optimizer went to code that is not seen: it may do there what is missed here.
 
     `own`: a method of its own that is not seen.
     """
+    if guesses.sees_to_rate(to):
+        return
     harmless = guesses.is_harmless(to)
     optimizer.owner.escaped = optimizer.owner.escaped or not (own and harmless)
     if harmless:

@@ -1,0 +1,425 @@
+"""Faults as programs hide them, each beside a correct twin that must stay silent.
+
+A line that a finding belongs to ends in `# <- GK101`.
+"""
+
+import ast
+import re
+from textwrap import dedent
+
+import pytest
+
+from gradkeeper.lint.second_design import rehearse_files
+from gradkeeper.lint.vocabulary import may_train
+from gradkeeper.model.finding import Severity
+from gradkeeper.rules import ALL
+
+MARK = re.compile(r"# <- (GK\d+)$")
+
+
+def told(source: str) -> set[tuple[str, int]]:
+    found = rehearse_files({"train.py": ast.parse(source)}, tuple(ALL))["train.py"].findings
+    return {(one.rule, one.site.line) for one in found if one.severity is not Severity.INFO}
+
+
+def marked(source: str) -> set[tuple[str, int]]:
+    lines = enumerate(source.splitlines(), 1)
+    return {(mark[1], number) for number, line in lines if (mark := MARK.search(line))}
+
+
+FAULTY: dict[str, str] = {}
+CORRECT: dict[str, str] = {}
+
+
+def twins(name: str, faulty: str, correct: str) -> None:
+    FAULTY[name], CORRECT[name] = dedent(faulty).lstrip(), dedent(correct).lstrip()
+
+
+NEVER_STEPPED = """
+    import torch
+    from texts import Classifier, adjust_learning_rate, batches
+
+    model = Classifier()
+    optimizer = torch.optim.Adam(model.parameters())
+    for x, y in batches():
+        loss = model(x, y)
+        loss.backward()  # <- GK107
+        adjust_learning_rate(optimizer, 0.1)
+"""
+twins(
+    "an optimizer that is built and never stepped",
+    NEVER_STEPPED,
+    """
+    import torch
+    from texts import Classifier, batches, finish
+
+    model = Classifier()
+    optimizer = torch.optim.Adam(model.parameters())
+    for x, y in batches():
+        loss = model(x, y)
+        loss.backward()
+        finish(optimizer)
+    """,
+)
+
+
+def test_a_file_without_a_step_is_looked_at_if_it_builds_an_optimizer() -> None:
+    assert may_train(dedent(NEVER_STEPPED).encode())
+
+
+def test_a_file_that_only_runs_backward_is_not() -> None:
+    assert not may_train(b"import torch\nmodel(x).sum().backward()\nprint(x)\n")
+
+
+LOGGED = """
+    import torch
+    from tqdm import tqdm
+    from texts import Model, loader_for
+
+    def train(config):
+        model = Model()
+        optimizer = torch.optim.Adam(model.parameters(), lr=config.train.lr)
+        accumulation = config.train.batch_size // config.train.micro_batch_size
+        for epoch in range(config.train.epochs):
+            loader = loader_for(config)
+            for step, batch in tqdm(enumerate(loader), total=len(loader)):
+                loss = model(batch){divided}
+                loss.backward()
+                if (step + 1) % accumulation == 0:
+                    optimizer.step(){mark}
+                    optimizer.zero_grad()
+                if step == 0 or step % 20 == 0:
+                    tqdm.write(f"step {{step}}")
+                if config.train.wandb:
+                    print(loss.item())
+"""
+twins(
+    "a variable named step, and an option named train",
+    LOGGED.format(divided="", mark="  # <- GK201"),
+    LOGGED.format(divided=" / accumulation", mark=""),
+)
+
+CLIPPED = """
+    import torch
+    from torch.nn.utils import clip_grad_norm_
+    from saes import SAETransformer, calc_loss
+
+    def train(config, loader):
+        model = SAETransformer(config)
+        model.saes.train()
+        optimizer = torch.optim.Adam(model.parameters(), lr=config.lr)
+        samples = 0
+        samples_at_last_eval = 0
+        for i, batch in enumerate(loader):
+            samples += batch.shape[0]
+            if samples - samples_at_last_eval >= config.eval_every_n_samples:
+                model.saes.eval()
+                samples_at_last_eval = samples
+                model.saes.train()
+            out = model.forward(batch)
+            loss = calc_loss(out, config.loss) / config.accumulation
+            loss.backward()
+            {every}
+            if (i + 1) % config.accumulation == 0:
+                {once}
+                optimizer.step()
+                optimizer.zero_grad()
+"""
+CLIP = "clip_grad_norm_(model.saes.parameters(), config.max_norm)"
+twins(
+    "a part of a network that is used before the whole",
+    CLIPPED.format(every=f"{CLIP}  # <- GK304", once="pass"),
+    CLIPPED.format(every="pass", once=CLIP),
+)
+
+OWN_LOSS = """
+    import torch
+    from problems import problem, loader, config
+
+    task = problem.Task(config.model)
+    optimizer = torch.optim.Adam(task.parameters())
+    accum_grad_steps = 0
+    while True:
+        for batch in loader:
+            result = task.train_step(**batch)
+            loss = result.loss{divided}
+            loss.backward()
+            accum_grad_steps += 1
+            if accum_grad_steps == config.gradient_accumulate_steps:
+                optimizer.step(){mark}
+                optimizer.zero_grad()
+                accum_grad_steps = 0
+"""
+twins(
+    "a loss that a method of the network computes",
+    OWN_LOSS.format(divided="", mark="  # <- GK201"),
+    OWN_LOSS.format(divided=" / config.gradient_accumulate_steps", mark=""),
+)
+twins(
+    "a loss that somebody else computes, who may have divided",
+    OWN_LOSS.format(divided="", mark="  # <- GK201"),
+    OWN_LOSS.format(divided="", mark="").replace("task.train_step", "problem.train_step"),
+)
+
+SKIPPED = """
+    import torch
+    from speech import Model, loader, options
+
+    model = Model(options)
+    if options.a: model.a()
+    if options.b: model.b.requires_grad_(False)
+    if options.c: model.c.requires_grad_(False)
+    if options.d: model.d.requires_grad_(False)
+    if options.e: model.e.requires_grad_(False)
+    if options.f: model.f.requires_grad_(False)
+    if options.g: model.g.requires_grad_(False)
+    if options.h: model.h.requires_grad_(False)
+    if options.i: model.i.requires_grad_(False)
+    optimizer = torch.optim.Adam(model.parameters())
+    for batch in loader:
+        try:
+            loss = model(batch)
+            loss.backward()
+            optimizer.step(){mark}
+            optimizer.zero_grad()
+        except RuntimeError:
+            print("out of memory")
+            {cleared}
+"""
+twins(
+    "an interrupted backward among many options",
+    SKIPPED.format(mark="  # <- GK605", cleared="torch.cuda.empty_cache()"),
+    SKIPPED.format(mark="", cleared="optimizer.zero_grad()"),
+)
+
+
+NOT_UPDATED = """
+    import torch
+    from torch.cuda.amp import GradScaler, autocast
+    from speech import get_model, get_params, loader
+
+    params = get_params()
+    model = get_model(params)
+    optimizer = torch.optim.Adam(model.parameters())
+    scaler = GradScaler(enabled=params.use_fp16)
+    for batch in loader:
+        params.batch_idx_train += 1
+        with autocast(enabled=params.use_fp16):
+            loss = model(batch)
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer){mark}
+        {always}
+        if params.batch_idx_train % 100 == 0 and params.use_fp16:
+            scale = scaler._scale.item()
+            if scale < 8.0:
+                scaler.update(scale * 2.0)
+"""
+twins(
+    "an update every hundred steps",
+    NOT_UPDATED.format(mark="  # <- GK303", always="pass"),
+    NOT_UPDATED.format(mark="", always="scaler.update()"),
+)
+
+OBSERVED = """
+    import torch
+    from continual import ContinualModel
+
+    class Prompt(ContinualModel):
+        def __init__(self, backbone, loss, args):
+            super().__init__(backbone, loss, args)
+            self.opt = torch.optim.Adam(self.net.parameters())
+
+        def end_task(self, dataset):
+            self.opt.zero_grad()
+            self.opt = torch.optim.SGD(self.net.parameters())
+
+        def observe(self, inputs, labels):
+            {every}
+            loss = self.loss(self.net(inputs), labels)
+            if self.epoch_iteration == 0:
+                self.opt.zero_grad()
+            (loss / self.args.virtual_bs_n).backward()
+            if self.epoch_iteration > 0 and self.epoch_iteration % self.args.virtual_bs_n == 0:
+                self.opt.step()
+                self.opt.zero_grad()
+            return loss.item()
+"""
+twins(
+    "a window that is counted by a base class out of sight",
+    OBSERVED.format(every="self.opt.zero_grad()  # <- GK102"),
+    OBSERVED.format(every="self.net.train()"),
+)
+
+WEIGHED = """
+    import torch
+    from torch.nn import functional as F
+    from agents import make_actor, make_critic, args, loader, rewards_of
+
+    actor, critic = make_actor(), make_critic()
+    actor_optimizer = torch.optim.Adam(actor.parameters())
+    critic_optimizer = torch.optim.Adam(critic.parameters())
+    for epoch in range(args.epochs):
+        for step, batch in enumerate(loader, start={start}):
+            values = critic(batch)
+            mask = (batch != 0).long()
+            policy = ((actor(batch) * mask).sum(dim=1) / mask.sum(dim=1)).mean()
+            value = F.mse_loss(values, rewards_of(batch))
+            loss = (policy + args.value_weight * value) / args.accumulation_steps
+            loss.backward()
+            if (step + 1) % args.accumulation_steps == 0:
+                actor_optimizer.step(){mark}
+                critic_optimizer.step(){mark}
+                actor_optimizer.zero_grad()
+                critic_optimizer.zero_grad()
+        actor_optimizer.zero_grad()
+        critic_optimizer.zero_grad()
+"""
+twins(
+    "a sum of weighed losses, divided by the window",
+    WEIGHED.format(start=1, mark="  # <- GK202"),
+    WEIGHED.format(start=0, mark=""),
+)
+
+EACH = """
+    import torch
+    from torch.optim import Optimizer
+    from texts import Model, loader
+
+    class InBackward(Optimizer):
+        def __init__(self, params, kind):
+            params = list(params)
+            self.each = {{p: kind([p]) for p in params}}
+            super().__init__(params, {{}})
+
+        def step(self, closure=None):
+            for one in self.each.values():
+                one.step()
+
+        def zero_grad(self, set_to_none=True):
+            for one in self.each.values():
+                one.zero_grad()
+
+    model = Model()
+    params = model.parameters()
+    {used}
+    optimizer = InBackward(params, torch.optim.SGD)
+    for batch in loader:
+        optimizer.zero_grad()
+        model(batch).mean().backward()
+        optimizer.step()
+"""
+
+
+def test_an_optimizer_of_the_program_reads_its_parameters_once() -> None:
+    source = dedent(EACH.format(used="print(model)"))
+
+    assert "GK306" not in {rule for rule, _ in told(source)}
+
+
+def test_an_iterator_that_was_used_up_before_is_told_there_too() -> None:
+    source = dedent(EACH.format(used="print(sum(p.numel() for p in params))"))
+
+    assert "GK306" in {rule for rule, _ in told(source)}
+
+
+REBOUND = """
+    import torch
+    from images import build_model, load_weights, loader, config
+
+    def define_optimizer(g_model, d_model):
+        g_optimizer = torch.optim.Adam(g_model.parameters())
+        d_optimizer = torch.optim.Adam(d_model.parameters())
+        return g_optimizer, d_optimizer
+
+    def train(g_model, d_model, criterion, g_optimizer, d_optimizer):
+        for lr, gt in loader:
+            for p in d_model.parameters():
+                p.requires_grad = False
+            g_model.zero_grad()
+            sr = g_model(lr)
+            criterion(d_model(sr), 1).backward()
+            g_optimizer.step()
+            for p in d_model.parameters():
+                p.requires_grad = True
+            d_model.zero_grad()
+            criterion(d_model(gt), 1).backward(){never}
+            d_optimizer.step(){again}
+
+    g_model, d_model = build_model(config)
+    g_optimizer, d_optimizer = define_optimizer(g_model, d_model)
+    if config.pretrained:
+        d_model = load_weights(d_model, config.pretrained)
+    train(g_model, d_model, torch.nn.BCEWithLogitsLoss(), g_optimizer, {second})
+"""
+twins(
+    "a network that comes back from a loader of weights",
+    REBOUND.format(never="  # <- GK107", again="  # <- GK101", second="g_optimizer"),
+    REBOUND.format(never="", again="", second="d_optimizer"),
+)
+
+BUILT = """
+    import torch
+    from torch.cuda.amp import GradScaler, autocast
+    from training import HpmStruct, build_optimizer, networks
+
+    class Trainer:
+        def train(self, params, loader):
+            self.params = HpmStruct(**params)
+            self.params.override()
+            self.net = networks.get(self.params.net)
+            self.optimizer = build_optimizer(net=self.net, params=self.params)
+            self.scaler = GradScaler()
+            for epoch in range(self.params.max_epochs):
+                for i, (inputs, targets) in enumerate(loader):
+                    with autocast():
+                        loss = self.criterion(self.net(inputs), targets)
+                    self.backward_step(loss)
+
+        def backward_step(self, loss):
+            self.scaler.scale(loss).backward()
+            {unscaled}
+            torch.nn.utils.clip_grad_norm_(self.net.parameters(), self.params.clip){mark}
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+            self.optimizer.zero_grad()
+"""
+twins(
+    "an optimizer that is built out of sight from a network and options",
+    BUILT.format(unscaled="pass", mark="  # <- GK301"),
+    BUILT.format(unscaled="self.scaler.unscale_(self.optimizer)", mark=""),
+)
+
+DIVIDED_TWICE = """
+    from accelerate import Accelerator
+    from texts import Model, make_optimizer, make_loader, config
+
+    accelerator = Accelerator(gradient_accumulation_steps=config.gradient_accumulation_steps)
+    model = Model()
+    optimizer = make_optimizer(model)
+    model, optimizer, loader = accelerator.prepare(model, optimizer, make_loader())
+    for epoch in range(config.epochs):
+        for step, batch in enumerate(loader, start={start}):
+            loss = model(batch).loss / accelerator.gradient_accumulation_steps
+            accelerator.backward(loss)
+            if (step + 1) % accelerator.gradient_accumulation_steps == 0:
+                optimizer.step(){mark}
+                optimizer.zero_grad()
+        optimizer.zero_grad()
+"""
+twins(
+    "a short first window of losses that are divided twice",
+    DIVIDED_TWICE.format(start=1, mark="  # <- GK202"),
+    DIVIDED_TWICE.format(start=0, mark=""),
+)
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_the_faulty_twin_is_told(name: str) -> None:
+    assert marked(FAULTY[name])
+    assert told(FAULTY[name]) == marked(FAULTY[name])
+
+
+@pytest.mark.parametrize("name", CORRECT)
+def test_the_correct_twin_stays_silent(name: str) -> None:
+    assert told(CORRECT[name]) == set()
