@@ -104,9 +104,18 @@ class Program:
     """Where a line is told to be: the cells of a notebook."""
     judged: dict[tuple[ev.Event, ...], dict[Key, Finding]] = field(default_factory=dict)
 
+    begun: int = 0
+    """The operations up to the beginning that is explored now."""
+
     @property
     def budget(self) -> int:
-        return TOTAL
+        training = self.project.facts.training_in
+        return TOTAL * max(1, sum(1 for path in self.project.files if training.get(path)))
+
+    def may_go_on(self, share: int = 1) -> bool:
+        """Neither this beginning nor the whole program has used up what it may."""
+        spent = max(self.operations - self.begun, TOTAL * self.operations // self.budget)
+        return spent < share * TOTAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +196,8 @@ class _Exploration:
         self.splits = 0
         self.base: Run | None = None
         """The run that the others are compared with."""
-        while self.waiting and len(self.runs) < MOST_RUNS and program.operations < program.budget:
+        program.begun = program.operations
+        while self.waiting and len(self.runs) < MOST_RUNS and program.may_go_on():
             plan = self.waiting.pop(0)
             name = _name_of(plan)
             if name in self.tried:
@@ -288,7 +298,7 @@ def _try_chances(
         name = _name_of(plan)
         if name in tried:
             continue
-        if len(runs) >= MOST_RUNS + MOST_VERIFIED or program.operations > 2 * program.budget:
+        if len(runs) >= MOST_RUNS + MOST_VERIFIED or not program.may_go_on(2):
             run.verified = False
             return
         tried.add(name)

@@ -7,6 +7,7 @@ expressions, statements and calls, each in a file of its own.
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -470,14 +471,14 @@ class State:
         return self.numbers.get(value.key)
 
     def saw_period(self, period: Plain) -> None:
-        if isinstance(period, int) and 1 < period <= LONGEST_WINDOW:
+        if isinstance(period, (int, float)) and 1 < period <= LONGEST_WINDOW:
             if id(self.node) in self.facts.periods:
-                self.period = max(self.period, period)
+                self.period = max(self.period, math.ceil(period))
 
     def wants_longer(self, bound: float, count: Constant) -> None:
         """A counter is compared with a number that the rehearsed rounds don't reach."""
-        if self.gating and isinstance(bound, int) and 1 < bound <= LONGEST_WINDOW:
-            self.period = max(self.period, bound)
+        if self.gating and 1 < bound <= LONGEST_WINDOW:
+            self.period = max(self.period, math.ceil(bound))
 
     def round_number(self, place: int, of: Value) -> Constant:
         """The number of a round: of a loop that was cut short, one that would go on."""
