@@ -39,6 +39,7 @@ MOST_TRIALS = 3
 MOST_VERIFIED = 24
 WINDOW = 3
 """What stands for "some N > 1"."""
+BY_CHANCE: frozenset[Mode] = frozenset({"yes", "no", "later yes", "later no"})
 OPERATIONS = 40_000
 TOTAL = 40_000
 
@@ -345,7 +346,7 @@ def _on_purpose(run: Run, rule: str) -> set[tuple[Hashable, Mode]]:
     Beside a window that is counted otherwise, what happens every so often is chance, too. And for
     what is left at the end of a loop, so is the round in which a counter comes to its number.
     """
-    chance: set[Mode] = {"yes", "no", "periodic"} if run.plan.window > 1 else {"yes", "no"}
+    chance = BY_CHANCE | {"periodic"} if run.plan.window > 1 else BY_CHANCE
     return {
         (key, mode)
         for key, mode in run.plan.chance.items()
@@ -382,6 +383,9 @@ def _epochs(window: int) -> tuple[int, int, int]:
 def _flips(question: Question) -> Iterator[Mode]:
     if question.rare:
         yield "no"
+    elif question.bound:
+        # A counter passes its bound when the time has come, and not before there was training.
+        yield "later no" if question.answer else "later yes"
     elif not question.once:
         yield "no" if question.answer else "yes"
 

@@ -34,6 +34,8 @@ class Books:
     """Events posted so far."""
     steps: int = 0
     real_steps: int = 0
+    saves: dict[Site, int] = field(default_factory=dict)
+    """By line: after how many steps it last saved with nothing waiting."""
     unseen: bool = False
     """Some backward may have reached more than is known."""
     escaped: bool = False

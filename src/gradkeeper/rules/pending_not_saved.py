@@ -42,7 +42,9 @@ for i, x in enumerate(torch.randn(8, 8, 4)):
         torch.save({"model": model.state_dict(), "opt": optimizer.state_dict()}, io.BytesIO())
 ```
 
-The discriminator's leftovers of a generator's loss that was already applied are no loss.
+The discriminator's leftovers of a generator's loss that was already applied are no loss. Neither
+is a checkpoint that was written right after the step and is written again, of the same weights,
+while the next window fills.
 """
 
 from collections.abc import Iterator

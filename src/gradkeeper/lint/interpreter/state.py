@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine
 
 T = TypeVar("T")
-Mode = Literal["yes", "no", "once", "once not", "periodic"]
-"""How a question of chance is answered: always alike, otherwise in one round, or every N rounds."""
+Mode = Literal["yes", "no", "once", "once not", "periodic", "later yes", "later no"]
+"""How a question of chance is answered: always alike, otherwise in one round, every N rounds, or
+otherwise as soon as there were as many rounds as an epoch has."""
 COUNT = "count"
 """A source: the value counts rounds, from where nobody knows."""
 CYCLE = "cycle"
@@ -108,6 +109,8 @@ class Question:
     """A counter divided by a known number: it never holds each time."""
     once: bool = False
     """A counter that equals a number: it will, one day."""
+    bound: bool = False
+    """A counter on either side of a number: before a certain time, and after it."""
     line: int = 0
 
 
@@ -154,6 +157,8 @@ class Loop:
     """As many rounds as the program itself would run."""
     ends_alike: bool = False
     """Fewer, but a window that is open at its end is as full as it would be."""
+    total: int | None = None
+    """How many rounds the program itself would run, where it says so."""
     index: int = 0
     site: Site | None = None
     iterable: Value | None = None
@@ -353,11 +358,13 @@ class State:
         data: bool = False,
         fixed: bool | None = None,
         counts: bool = False,
+        computed: bool = False,
     ) -> Unknown:
         """A value that the source does not tell, with what it was made of.
 
         `part`: it belongs to the first of these, and is the same whenever it is asked for.
-        `counts`: a loop counts it up.
+        `counts`: a loop counts it up. `computed`: nothing but these tells what it is, so that of
+        equal ones it is made again.
         """
         sources = NOTHING
         settled = not element
@@ -373,6 +380,8 @@ class State:
             key = self.facts.key_of(("made", text, *[self.lasting_key(one) for one in made_of]))
         elif settled and not self.loops:
             key = self.facts.key_of(("made", text, id(self.node)))
+        elif computed:
+            key = self.facts.key_of(("made", text, *[one.key for one in made_of]))
         else:
             settled = False
             self.serial += 1
@@ -484,7 +493,13 @@ class State:
         """The number of a round: of a loop that was cut short, one that would go on."""
         for loop in reversed(self.loops):
             if loop.goes_over(of):
-                return Constant(place) if loop.exact else Count(place, float(loop.rounds))
+                if loop.exact:
+                    return Constant(place)
+                if loop.total is not None and place + 1 == loop.rounds:
+                    # The last round that is rehearsed stands for the last one there is.
+                    return Constant(loop.total - 1)
+                end = None if loop.total is None else float(loop.total - 1)
+                return Count(place, float(loop.rounds), end)
         return Constant(place)
 
     def counted(self, number: Constant) -> Constant:
@@ -515,7 +530,7 @@ class State:
         """`left % right` with an unknown operand: where something depends on it, it counts."""
         text = f"{self.written(left)} % {self.written(right)}"
         gate = id(self.node) in self.facts.gates and isinstance(left, Unknown)
-        made = self.unknown(text, left, right, fixed=False if gate else None)
+        made = self.unknown(text, left, right, fixed=False if gate else None, computed=True)
         if made.fixed or not (gate or isinstance(left, Count) or COUNT in made.sources()):
             return made
         sources = made.sources() | {COUNT, CYCLE}
@@ -590,7 +605,7 @@ class State:
         if not question.periodic:
             self._note_rhythm(question, condition)
         mode = self.plan.chance.get(key)
-        return _by_chance(mode, question, self.plan.window)
+        return _by_chance(mode, question, self.plan)
 
     def _question_key(self, condition: Condition) -> Hashable:
         right = condition.right
@@ -607,6 +622,7 @@ class State:
         question.periodic = CYCLE in sources
         counts = any(self.counts(one) for one in condition.operands())
         question.once = condition.sign == "==" and counts and not question.periodic
+        question.bound = condition.sign == "<" and counts
 
     def _asked(self, condition: Condition) -> str:
         """The words of a question of chance, the same in every round."""
@@ -659,7 +675,7 @@ def _counts(value: Value) -> bool:
     return isinstance(value, Unknown) and not value.fixed and COUNT in value.sources()
 
 
-def _by_chance(mode: Mode | None, question: Question, window: int) -> bool:
+def _by_chance(mode: Mode | None, question: Question, plan: Plan) -> bool:
     if mode is None and question.rare:
         mode = "periodic"
     if mode is None:
@@ -668,8 +684,10 @@ def _by_chance(mode: Mode | None, question: Question, window: int) -> bool:
         return True
     if mode == "no":
         return False
+    if mode in ("later yes", "later no"):
+        return (question.times > plan.rounds) == (mode == "later yes")
     if mode == "periodic":
-        return question.times % max(2, window) == 0
+        return question.times % max(2, plan.window) == 0
     return (question.times == ONCE_AT) == (mode == "once")
 
 

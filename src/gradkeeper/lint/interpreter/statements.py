@@ -337,7 +337,7 @@ class Statements(Expressions):
         rounds, exact = self._rounds(node, kind, iterable, count)
         if exact and isinstance(iterable.length(self.whole), Count):
             exact = False
-        loop = Loop(node, kind, rounds, exact, site=self.site(node), iterable=iterable)  # type: ignore[arg-type]
+        loop = Loop(node, kind, rounds, exact, total=count, site=self.site(node), iterable=iterable)  # type: ignore[arg-type]
         window = max(self.plan.window, self.period)
         if kind == "outer" and count is not None and not exact and 1 < window <= SHORT_WINDOW:
             loop.rounds += (count - rounds) % window

@@ -92,7 +92,8 @@ class Value:
         left, right = (other, self) if swapped else (self, other)
         if sign == "%":
             return m.remainder(left, right)
-        return m.unknown(f"{m.written(left)} {sign} {m.written(right)}", left, right)
+        text = f"{m.written(left)} {sign} {m.written(right)}"
+        return m.unknown(text, left, right, computed=True)
 
     def takes_part(self) -> bool:
         """It does something when it is used: one of several must not be taken for another."""
@@ -451,6 +452,11 @@ class Constant(Value):
         """For a number that counts rounds: how far the rehearsal can count."""
         return None
 
+    @property
+    def last(self) -> float | None:
+        """For a number that counts rounds: what it is in the last one, where that is known."""
+        return None
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Count(Constant):
@@ -460,6 +466,8 @@ class Count(Constant):
     """
 
     limit: float = 0.0
+    end: float | None = None
+    """What it is in the last round, which is rehearsed: until then, it is not that."""
 
     @property
     def fixed(self) -> bool:
@@ -472,6 +480,10 @@ class Count(Constant):
     @property
     def reach(self) -> float | None:
         return self.limit
+
+    @property
+    def last(self) -> float | None:
+        return self.end
 
     def like(self, value: Plain) -> Constant:
         return Count(value, self.limit)
@@ -500,7 +512,7 @@ def _beyond(m: Machine, sign: str, left: Constant, right: Constant) -> Condition
     count, bound = (left, right) if left.reach is not None else (right, left)
     if not isinstance(bound.value, (int, float)) or isinstance(bound.value, bool):
         return None
-    if count.reach is None or bound.value <= count.reach:
+    if count.reach is None or bound.value <= count.reach or bound.value == count.last:
         return None
     m.wants_longer(bound.value, count)
     return Condition(sign, left, right)
@@ -540,7 +552,18 @@ def _computed(m: Machine, sign: str, left: Constant, right: Constant) -> Value:
     )
     if not isinstance(limit, (int, float)) or isinstance(limit, bool):
         limit = 0.0
-    return Count(result, max(float(limit), 0.0)) if abs(limit) < LARGEST else Constant(result)
+    if abs(limit) >= LARGEST:
+        return Constant(result)
+    return Count(result, max(float(limit), 0.0), _last_of(sign, left, right))
+
+
+def _last_of(sign: str, left: Constant, right: Constant) -> float | None:
+    """What two numbers come to in the last round, of which one counts the rounds."""
+    ends = [one.value if one.reach is None else one.last for one in (left, right)]
+    if None in ends or (left.last is None) == (right.last is None):
+        return None
+    result = arithmetic(sign, *ends)
+    return float(result) if isinstance(result, (int, float)) else None
 
 
 def arithmetic(sign: str, left: object, right: object) -> object:
@@ -1139,12 +1162,10 @@ class Range(Value):
         for place, number in enumerate(span):
             round_number = m.round_number(place, self)
             if round_number.reach is None:
-                yield Constant(number)
-            elif place + 1 == round_number.reach:
-                # The last round that is rehearsed stands for the last one there is.
-                yield Constant(span[-1])
+                yield Constant(span[round_number.value])  # type: ignore[index]
             else:
-                yield Count(number, self.start + round_number.reach * abs(self.step))
+                limit = self.start + round_number.reach * abs(self.step)
+                yield Count(number, limit, float(span[-1]))
 
     def endless(self) -> bool:
         return False

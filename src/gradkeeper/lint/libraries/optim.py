@@ -237,7 +237,8 @@ def own_step(optimizer: Optimizer, method: Value, call: Call) -> Value:
     if any(note.kind is ev.Step for note in inside):
         return result
     moves = any(note.kind is ev.Move for note in inside)
-    if moves or _does_something(method):
+    followed = any(note.kind is not ev.Read for note in inside)
+    if moves or (not followed and _does_something(method)):
         tape.notes[start:] = [
             note for note in inside if note.kind not in (ev.Move, ev.Read, ev.Adjust)
         ]

@@ -9,15 +9,24 @@ from gradkeeper.model.value import replace
 
 def on_save(books: Books, event: ev.Save) -> Entry[ev.Save]:
     if event.disk and not event.gradients:
-        for number in books.fresh(event.accounts):
-            credit = books.credits[number]
-            if not credit.spent_by:
-                books.credits[number] = replace(
-                    credit,
-                    saved_at=credit.saved_at or event.site,
-                    saved_to_resume=credit.saved_to_resume or bool(event.optimizers),
-                )
+        _mark_waiting(books, event)
     return books.untouched(event, event.accounts)
+
+
+def _mark_waiting(books: Books, event: ev.Save) -> None:
+    fresh = [number for number in books.fresh(event.accounts) if not books.credits[number].spent_by]
+    if not fresh:
+        books.saves[event.site] = books.steps
+    if books.saves.get(event.site) == books.steps:
+        # The weights of the last step, saved again: who goes on from them does this window anew.
+        return
+    for number in fresh:
+        credit = books.credits[number]
+        books.credits[number] = replace(
+            credit,
+            saved_at=credit.saved_at or event.site,
+            saved_to_resume=credit.saved_to_resume or bool(event.optimizers),
+        )
 
 
 def on_restore(books: Books, event: ev.Restore) -> Entry[ev.Restore]:
