@@ -414,6 +414,41 @@ twins(
 )
 
 
+HANDED_ON = """
+    import torch
+    from texts import Model, loader
+
+    def flat(items, name=""):
+        for key, value in items:
+            if isinstance(value, dict):
+                yield from flat(value.items(), key)
+            else:
+                yield key, value
+
+    def batches(count):
+        for i in range(count):
+            yield i
+
+    def twice(count):
+        yield from batches(count)
+        yield from batches(count)
+
+    model = Model()
+    optimizer = torch.optim.Adam(model.parameters())
+    for key, value in flat({{"a": 1, "b": {{"c": 2}}}}.items()):
+        print(key, value)
+    for i in twice(3):
+        {cleared}
+        model(loader[i]).mean().backward()
+        optimizer.step(){mark}
+"""
+twins(
+    "generators that hand on what others yield",
+    HANDED_ON.format(cleared="pass", mark="  # <- GK101"),
+    HANDED_ON.format(cleared="optimizer.zero_grad()", mark=""),
+)
+
+
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:
     assert marked(FAULTY[name])

@@ -309,12 +309,17 @@ class Expressions(State):
         return self.whole.give(value)
 
     def _yield_from(self, node: ast.YieldFrom) -> Value:
-        self.evaluate(node.value).for_each(self.whole, self._hand_on)
-        return NONE
+        home = self.frame
 
-    def _hand_on(self, element: Value) -> bool:
-        self.whole.give(element)
-        return False
+        def hand_on(element: Value) -> bool:
+            # Whoever runs now is the generator inside: this one does the yielding.
+            frame, self.frame = self.frame, home
+            self.whole.give(element)
+            self.frame = frame
+            return False
+
+        self.evaluate(node.value).for_each(self.whole, hand_on)
+        return NONE
 
     def _starred(self, node: ast.Starred) -> Value:
         return self.evaluate(node.value)
