@@ -539,9 +539,12 @@ def _start(
         return
     member = cls.member(node.name)
     if isinstance(member, Function):
-        given = [instance, *_arguments(m, member)[1:]]
-        m.run_function(member, Call(m, given))
-        _again(m, program, node, lambda: m.run_function(member, Call(m, given)))
+
+        def call() -> None:
+            m.run_function(member, Call(m, [instance, *_arguments(m, member)[1:]]))
+
+        call()
+        _again(m, program, node, call)
     else:
         instance.attribute(m, node.name).call(Call(m))
 
@@ -560,6 +563,7 @@ def _again(m: Machine, program: Program, node: ast.AST, call: Callable[[], objec
         return
     for _ in range(3 * WINDOW if counts else 2):
         tape.note(m, ev.Batch, source="calls", site=m.site(node))
+        m.calls += 1
         call()
 
 

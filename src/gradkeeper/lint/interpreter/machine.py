@@ -241,7 +241,8 @@ class Machine(Statements):
         line = getattr(function.code, "lineno", 0)
         key = self.facts.key_of(("parameter", function.frame.file, line, name))
         if name in self.facts.counted:
-            return Unknown(key, name, False, frozenset((COUNT,)), given=True)
+            now = (COUNT, key, self.moment())
+            return Unknown(now, name, False, frozenset((COUNT,)), given=True)
         return Unknown(key, name, given=True)
 
     # -- classes

@@ -274,6 +274,8 @@ class State:
         self.ended = False
         self.changes = 0
         self.serial = 0
+        self.calls = 0
+        """How often somebody who is not seen has called what the rehearsal starts at."""
         self.gating = 0
         """Inside a test that counts up to a number and starts again."""
         self._journal: list[tuple[dict[Any, Any], Any, Any]] | None = None
@@ -428,11 +430,11 @@ class State:
         """An attribute that was set before, or something unknown that stays the same."""
         fields = self.attributes_of(value)
         found = fields.get(name)
-        if found is None:
+        counts = name in self.facts.counted
+        if found is None or (counts and self._has_counted_on(found)):
             made = self.unknown(f"{value.text}.{name}", value, part=True)
-            counts = name in self.facts.counted
             found = Unknown(
-                made.key,
+                (COUNT, made.key, self.moment()) if counts else made.key,
                 made.text,
                 made.fixed and not counts,
                 made.sources() | {COUNT} if counts else made.sources(),
@@ -444,6 +446,15 @@ class State:
             if found.fixed or counts or not isinstance(value, Unknown):
                 fields[name] = found
         return found
+
+    def _has_counted_on(self, value: Value) -> bool:
+        """A counter out of sight, of which a later round finds another number."""
+        key = value.key
+        return isinstance(key, tuple) and key[0] == COUNT and key[2] != self.moment()
+
+    def moment(self) -> tuple[int, ...]:
+        """Which round this is, of every loop, and of whoever calls."""
+        return (self.calls, *[loop.index for loop in self.loops])
 
     def attributes_of(self, value: Value) -> dict[str, Value]:
         found = self._fields.get(value.key)
