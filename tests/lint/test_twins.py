@@ -449,6 +449,45 @@ twins(
 )
 
 
+OPTIONS = """
+    import torch
+    from torch.cuda.amp import GradScaler
+    from images import Model, options, select_device, loader
+
+    device = select_device(options.device)
+    if options.local_rank != -1:
+        device = torch.device("cuda", options.local_rank)
+    model = Model(options)
+    if options.a: model.a.requires_grad_(False)
+    if options.b: model.b.requires_grad_(False)
+    if options.c: model.c.requires_grad_(False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    cuda = device.type != "cpu"
+    scaler = GradScaler(enabled=cuda)
+    for batch in loader:
+        optimizer.zero_grad()
+        loss = model(batch)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer){mark}
+        {updated}
+"""
+twins(
+    "a scaler that one option among many switches on",
+    OPTIONS.format(mark="  # <- GK303", updated="pass"),
+    OPTIONS.format(mark="", updated="scaler.update()"),
+)
+
+
+def test_the_option_that_a_finding_depends_on_is_told() -> None:
+    source = FAULTY["a scaler that one option among many switches on"]
+
+    found = rehearse_files({"train.py": ast.parse(source)}, tuple(ALL))["train.py"].findings
+
+    told_when = [one.when for one in found if one.rule == "GK303"]
+    assert len(told_when) == 1
+    assert str(told_when[0]).endswith(".type == 'cpu' is false")
+
+
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:
     assert marked(FAULTY[name])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
-from gradkeeper.lint.explore import Key, Run, denies, may_speak, refuted, same_scenario
+from gradkeeper.lint.explore import Key, Run, may_speak, refuted, without
 from gradkeeper.model.finding import Finding, Severity
 
 FROM_ABSENCE = frozenset({"GK103", "GK105", "GK106", "GK107", "GK307", "GK401", "GK602"})
@@ -43,14 +43,18 @@ def _weighed(key: Key, having: list[Run], runs: list[Run]) -> Finding:
 
 def _setting(key: Key, run: Run, runs: list[Run]) -> str | None:
     """The setting under which a run's finding holds: "" for all, None if no single one tells."""
-    against = [
-        other for other in runs if denies(other, run, key) and same_scenario(run, other, key[0])
-    ]
+    against = without(run, key, runs)
     if not against:
         return ""
-    for name, question in run.questions.items():
-        if question.fixed and all(
-            other.settings.get(name, question.answer) != question.answer for other in against
-        ):
-            return f"{question.condition.text} is {'true' if question.answer else 'false'}"
+    told = run.telling.get(key)
+    if told is not None:
+        return _as_text(run, told)
+    for name, answer in run.settings.items():
+        if all(other.settings.get(name, answer) != answer for other in against):
+            return _as_text(run, name)
     return None
+
+
+def _as_text(run: Run, name: Hashable) -> str:
+    question = run.questions[name]
+    return f"{question.condition.text} is {'true' if question.answer else 'false'}"

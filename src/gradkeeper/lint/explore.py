@@ -37,6 +37,8 @@ FREE_SPLITS = 1
 MOST_TRIALS = 3
 """Runs with a finding that are tried, until one stands."""
 MOST_VERIFIED = 24
+MOST_FLIPS = 6
+"""Settings that are changed one by one, to see which of them a finding depends on."""
 WINDOW = 3
 """What stands for "some N > 1"."""
 BY_CHANCE: frozenset[Mode] = frozenset({"yes", "no", "later yes", "later no"})
@@ -69,6 +71,8 @@ class Run:
     faults: tuple[Hashable, ...] = ()
     verified: bool = False
     """Its answers of chance were all tried the other way."""
+    telling: dict[Key, Hashable] = field(default_factory=dict)
+    """By finding: the setting that makes it go away, if only that one is changed."""
     lines: frozenset[tuple[str, int]] = frozenset()
     """Where something happened: a run that never came to a line says nothing of it."""
 
@@ -283,7 +287,46 @@ def _verify(program: Program, root: Root, runs: list[Run], tried: set[Hashable])
             if not run.verified:
                 _try_chances(program, root, run, runs, tried)
             if not refuted(run, key, runs):
+                _tell_setting(program, root, run, key, runs, tried)
                 break
+
+
+def _tell_setting(
+    program: Program, root: Root, run: Run, key: Key, runs: list[Run], tried: set[Hashable]
+) -> None:
+    """Where other settings make a finding go away: looks for the one that does so by itself."""
+    for name in _suspected(run, key, runs)[:MOST_FLIPS]:
+        plan = run.plan.but(settings={**run.settings, name: not run.settings[name]})
+        if len(runs) >= MOST_RUNS + MOST_VERIFIED or program.operations > 2 * program.budget:
+            return
+        if _name_of(plan) in tried:
+            continue
+        tried.add(_name_of(plan))
+        other = rehearse(program, root, plan)
+        runs.append(other)
+        if denies(other, run, key):
+            run.telling[key] = name
+            return
+
+
+def _suspected(run: Run, key: Key, runs: list[Run]) -> list[Hashable]:
+    """Settings that no run without the finding shares; first those that all have otherwise."""
+    against = without(run, key, runs)
+    if not against:
+        return []
+    found = [
+        name
+        for name, answer in run.settings.items()
+        if all(other.settings.get(name) != answer for other in against)
+    ]
+    return sorted(found, key=lambda name: sum(name not in other.settings for other in against))
+
+
+def without(run: Run, key: Key, runs: list[Run]) -> list[Run]:
+    """The runs in which the same happens on purpose, and a finding is not made."""
+    return [
+        other for other in runs if denies(other, run, key) and same_scenario(run, other, key[0])
+    ]
 
 
 def may_speak(run: Run, rule: str) -> bool:
