@@ -241,6 +241,86 @@ TWO_THAT_ARE_MADE_HERE = """
         loss.backward()
         optimizer.step()  # <- GK103
 """
+LEFT_TO_SUBCLASSES = """
+    import torch
+
+    class Base:
+        def __init__(self, model, size):
+            self.model, self.size = model, size
+            self.optimizer = torch.optim.Adam(model.parameters())
+
+        def compute_loss(self, batch):
+            raise NotImplementedError
+
+        def fit(self, loader):
+            for epoch in range(10):
+                for i, batch in enumerate(loader):
+                    loss = self.compute_loss(batch) / self.size
+                    loss.backward()
+                    if (i + 1) % self.size == 0:
+                        self.optimizer.step()
+                        self.optimizer.zero_grad()
+                self.optimizer.zero_grad()
+"""
+CLEARED_ON_EVERY_BATCH = LEFT_TO_SUBCLASSES.replace(
+    "                loss = self",
+    "                self.optimizer.zero_grad()  # <- GK102\n{}loss = self",
+).format(" " * 20)
+COUNTED_FROM_A_CHECKPOINT = """
+    import torch
+
+    def train(model, loader, path, size):
+        optimizer = torch.optim.Adam(model.parameters())
+        state = torch.load(path)
+        done = state["step"]
+        optimizer.zero_grad()
+        for epoch in range(10):
+            for batch in loader:
+                (model(batch).mean() / size).backward()
+                done += 1
+                if done % size == 0:
+                    optimizer.step()
+                    optimizer.zero_grad()
+"""
+COUNTED_AND_CLEARED_ON_EVERY_BATCH = COUNTED_FROM_A_CHECKPOINT.replace(
+    "                (model", "                optimizer.zero_grad()  # <- GK102\n{}(model"
+).format(" " * 16)
+TWO_LOSSES_IN_WINDOWS = """
+    import torch
+
+    def train(one, other, make_loss, loader, size):
+        first = torch.optim.Adam(one.parameters())
+        second = torch.optim.Adam(other.parameters())
+        for i, batch in enumerate(loader):
+            loss = make_loss(batch, 0) / size
+            loss.backward()
+            if (i + 1) % size == 0:
+                first.step()
+                first.zero_grad()
+            loss = make_loss(batch, 1) / size
+            loss.backward()
+            if (i + 1) % size == 0:
+                second.step()
+                second.zero_grad()
+"""
+TWO_LOSSES_CLEARED_ON_EVERY_BATCH = """
+    import torch
+
+    def train(one, other, make_loss, loader, size):
+        first = torch.optim.Adam(one.parameters())
+        second = torch.optim.Adam(other.parameters())
+        for i, batch in enumerate(loader):
+            loss = make_loss(batch, 0) / size
+            first.zero_grad()  # <- GK102
+            loss.backward()
+            if (i + 1) % size == 0:
+                first.step()
+            loss = make_loss(batch, 1) / size
+            second.zero_grad()  # <- GK102
+            loss.backward()
+            if (i + 1) % size == 0:
+                second.step()
+"""
 
 
 @pytest.mark.parametrize(
@@ -260,6 +340,12 @@ TWO_THAT_ARE_MADE_HERE = """
         pytest.param(NO_PARAMETERS_IN_SIGHT, id="an optimizer has parameters, seen or not"),
         pytest.param(ONE_MAY_BE_A_PART_OF_THE_OTHER, id="two models that are handed in"),
         pytest.param(TWO_THAT_ARE_MADE_HERE, id="two models that are made here"),
+        pytest.param(LEFT_TO_SUBCLASSES, id="a loss that subclasses compute"),
+        pytest.param(CLEARED_ON_EVERY_BATCH, id="such a loss, and a window cleared too often"),
+        pytest.param(COUNTED_FROM_A_CHECKPOINT, id="a window counted from a checkpoint on"),
+        pytest.param(COUNTED_AND_CLEARED_ON_EVERY_BATCH, id="such a window, cleared too often"),
+        pytest.param(TWO_LOSSES_IN_WINDOWS, id="two unseen losses, each for its own optimizer"),
+        pytest.param(TWO_LOSSES_CLEARED_ON_EVERY_BATCH, id="such losses, cleared too often"),
     ],
 )
 def test_a_finding_stands_on_the_marked_lines_alone(program: str) -> None:

@@ -171,9 +171,8 @@ class Books:
             tail = self._is_tail(credits, owners)
             waste = Waste(line[0], site, len(credits), line[1], tail=tail, leaf=leaf)
             wasted.append(waste)
-            trail = self.trails[line]
             count = len(credits) if waste.counts else 0
-            self.trails[line] = replace(trail, wasted=trail.wasted + count, zeroed_at=site)
+            self.trails[line] = self.trails[line].discarded(count, site)
             for name in {name for credit in credits for name in credit.accounts}:
                 self._note(name, waste)
         return tuple(wasted)

@@ -76,6 +76,9 @@ class Trail:
     early: int = 0
     """Of those made, the first ones: none of their optimizers had stepped yet."""
     zeroed_at: Site | None = None
+    """The line that threw most of it away."""
+    lead: int = 0
+    """By how many it did so more often than all others together, since they were last even."""
     steps: int = 0
     """Steps that spent some of this line, or found some of it thrown away."""
     short: int = 0
@@ -116,6 +119,12 @@ class Trail:
         if not self.spent:
             return self.short >= 2
         return self.short >= OFTEN and self.steps - self.short <= 1 and len(self.losses) <= 2
+
+    def discarded(self, count: int, site: Site) -> "Trail":
+        """So many more were thrown away here."""
+        lead = self.lead + count if site == self.zeroed_at else self.lead - count
+        where = site if self.zeroed_at is None or lead < 0 else self.zeroed_at
+        return replace(self, wasted=self.wasted + count, zeroed_at=where, lead=abs(lead))
 
     def joined(self, other: "Trail") -> "Trail":
         """Both as one, for all owners of the line."""

@@ -188,6 +188,9 @@ class Libraries(Protocol):
 
     def call_unseen(self, what: Value, call: Call) -> Value: ...
 
+    def call_left_open(self, what: Unknown, call: Call) -> Value:
+        """A method that a class leaves to its subclasses, which are not seen."""
+
     def call_unknown(self, what: Unknown, call: Call) -> Value: ...
 
     def attribute_of_unknown(self, m: Machine, what: Unknown, name: str) -> Value: ...
@@ -545,7 +548,7 @@ class State:
         if made.fixed or not (gate or isinstance(left, Count) or COUNT in made.sources()):
             return made
         sources = made.sources() | {COUNT, CYCLE}
-        period = right.value if isinstance(right, Constant) else None
+        period = right.value if isinstance(right, Constant) else self.numbers.get(right.key)
         if isinstance(period, int) and period > 1:
             sources |= {RARE}
         return Unknown(made.key, made.text, False, sources)

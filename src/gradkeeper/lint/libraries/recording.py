@@ -371,17 +371,26 @@ def _adopt_early(tape: Tape, owner: Owner) -> None:
     tape.notes.insert(0, Note(ev.Adopt, owner.site, (owner,), owner=owner))
 
 
-def _settle_losses(m: Machine, tape: Tape) -> None:
-    """A loss of unknown origin is for whoever steps next, as long as that is always the same."""
-    followers: dict[Site, set[Owner]] = {}
+def _followers(tape: Tape, *, within_a_batch: bool) -> dict[Site, set[Owner]]:
+    """By line of a backward: whose steps come next after it."""
+    found: dict[Site, set[Owner]] = {}
     waiting: list[Note] = []
     for note in tape.notes:
         if note.kind is ev.Backward:
             waiting.append(note)
+        elif note.kind is ev.Batch and within_a_batch:
+            waiting = []
         elif note.kind is ev.Step and note.owner is not None:
             for one in waiting:
-                followers.setdefault(one.site, set()).add(note.owner)
+                found.setdefault(one.site, set()).add(note.owner)
             waiting = []
+    return found
+
+
+def _settle_losses(m: Machine, tape: Tape) -> None:
+    """A loss of unknown origin is for whoever steps next, as long as that is always the same."""
+    near = _followers(tape, within_a_batch=True)
+    followers = {**_followers(tape, within_a_batch=False), **near}
     for note in tape.notes:
         if note.kind is not ev.Backward or not (note.open or not note.targets):
             continue

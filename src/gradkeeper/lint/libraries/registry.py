@@ -162,6 +162,10 @@ class StandardLibraries:
     def call_unseen(self, what: Value, call: Call) -> Value:
         return unknowns.unseen(what, call)
 
+    def call_left_open(self, what: Unknown, call: Call) -> Value:
+        call.m.state(Tape).unseen[f"`{what.text}` is left to classes that are not seen"] = None
+        return unknowns.unseen(what, call)
+
     def call_unknown(self, what: Unknown, call: Call) -> Value:
         if timm.called_as_scaler(call.m, what, call):
             return timm.step_by_unseen(call)
