@@ -356,17 +356,23 @@ class Machine(Statements):
 
     # -- iterators
 
-    def next_of(self, value: Value) -> Value:
-        """next(value)."""
+    def next_of(self, value: Value, default: Value | None = None) -> Value:
+        """next(value): what a `while` loop asks of an iterator, it goes over."""
         value = value.resolve(self)
         if isinstance(value, Instance):
             found = value.next_element(self)
             if found is not None:
                 return found
+        if isinstance(value, Iterated) and self.goes_over(value, default is not None):
+            value.given += 1
+            if value.given > self.loops[-1].rounds and default is not None:
+                return default
+        elif isinstance(value, Iterated):
+            value.given += 1
         if isinstance(value, (Iterated, Generator)):
             found = next(iter(value.iterate(self)), None)
-            if isinstance(value, Iterated):
-                value.given += 1
+            if found is None and isinstance(value, Iterated):
+                found = default
             if found is not None:
                 return found
         return self.unknown(f"next({value.text})", value, element=True, data=True)

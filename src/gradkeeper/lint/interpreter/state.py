@@ -159,6 +159,8 @@ class Loop:
     """Fewer, but a window that is open at its end is as full as it would be."""
     total: int | None = None
     """How many rounds the program itself would run, where it says so."""
+    told: bool = False
+    """The program itself is told when there is no element left."""
     index: int = 0
     site: Site | None = None
     iterable: Value | None = None

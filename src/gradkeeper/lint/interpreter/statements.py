@@ -393,13 +393,27 @@ class Statements(Expressions):
         """The loop credits and does not spend: the step comes after it."""
         return id(node) in self.facts.fills
 
-    def _runs_on(self, kind: str, node: ast.While) -> bool:
+    def goes_over(self, value: Iterated, told: bool) -> bool:
+        """Whether the loop that is being run is a `while` that takes its elements from here."""
+        loop = self.loops[-1] if self.loops else None
+        if loop is None or not isinstance(loop.node, ast.While) or loop.kind != "batches":
+            return False
+        if loop.iterable is None:
+            count = self._count(value.of)
+            loop.rounds, loop.exact = self._rounds(loop.node, loop.kind, value.of, count)
+            loop.iterable, loop.total, loop.told = value, count, told
+        return loop.iterable is value
+
+    def _runs_on(self, loop: Loop, node: ast.While) -> bool:
         """A loop that ends by its own count is followed there, where a window may be open then."""
-        return kind == "quiet" or (self.plan.window > 1 and isinstance(node.test, ast.Compare))
+        if loop.kind == "quiet":
+            return True
+        short = self.plan.window > 1 or loop.index < MOST_QUIET
+        return short and isinstance(node.test, ast.Compare)
 
     def _while(self, node: ast.While) -> Signal:
         kind = loop_kind(self.facts, node)
-        most = {"quiet": 2, "outer": EPOCHS, "batches": self.plan.rounds}[kind]
+        most: float = {"quiet": 2, "outer": EPOCHS, "batches": self.plan.rounds}[kind]
         if id(node) in self.facts.yielding:
             most = MOST_WHILE
         loop = Loop(node, kind, MOST_WHILE, False, site=self.site(node))  # type: ignore[arg-type]
@@ -413,7 +427,9 @@ class Statements(Expressions):
                     break
                 # An open test, or one that is always true, ends when enough was seen.
                 open_ended = isinstance(answer, Condition) or isinstance(node.test, ast.Constant)
-                if loop.index >= most and (open_ended or not self._runs_on(kind, node)):
+                if loop.iterable is not None:
+                    most = loop.rounds + loop.told
+                if loop.index >= most and (open_ended or not self._runs_on(loop, node)):
                     break
                 self.spend()
                 self.libraries.round_begins(self.whole, loop, None)

@@ -125,7 +125,7 @@ def _iter(call: Call) -> Value:
 
 
 def _next(call: Call) -> Value:
-    return call.m.next_of(call.argument(0) or NONE)
+    return call.m.next_of(call.argument(0) or NONE, call.argument(1, "default"))
 
 
 def _list(call: Call) -> Value:
