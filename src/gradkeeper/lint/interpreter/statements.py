@@ -333,16 +333,21 @@ class Statements(Expressions):
                     self.write(self.frame.names, name, self.unknown(name))
 
     def _loop(self, node: ast.AST, kind: str, iterable: Value) -> Loop:
-        count = self._count(iterable)
-        rounds, exact = self._rounds(node, kind, iterable, count)
-        if exact and isinstance(iterable.length(self.whole), Count):
-            exact = False
-        loop = Loop(node, kind, rounds, exact, total=count, site=self.site(node), iterable=iterable)  # type: ignore[arg-type]
-        window = max(self.plan.window, self.period)
-        if kind == "outer" and count is not None and not exact and 1 < window <= SHORT_WINDOW:
-            loop.rounds += (count - rounds) % window
-            loop.ends_alike = True
+        loop = Loop(node, kind, 0, False, site=self.site(node), iterable=iterable)  # type: ignore[arg-type]
+        self._measure(loop, iterable)
         return loop
+
+    def _measure(self, loop: Loop, iterable: Value) -> None:
+        """How many rounds a loop over this has, and how many of them are rehearsed."""
+        count = loop.total = self._count(iterable)
+        loop.rounds, loop.exact = self._rounds(loop.node, loop.kind, iterable, count)
+        if loop.exact and isinstance(iterable.length(self.whole), Count):
+            loop.exact = False
+        window = max(self.plan.window, self.period)
+        if loop.kind == "outer" and count is not None and not loop.exact:
+            if 1 < window <= SHORT_WINDOW:
+                loop.rounds += (count - loop.rounds) % window
+                loop.ends_alike = True
 
     def _count(self, iterable: Value) -> int | None:
         """How many rounds the source tells of."""
@@ -399,9 +404,8 @@ class Statements(Expressions):
         if loop is None or not isinstance(loop.node, ast.While) or loop.kind != "batches":
             return False
         if loop.iterable is None:
-            count = self._count(value.of)
-            loop.rounds, loop.exact = self._rounds(loop.node, loop.kind, value.of, count)
-            loop.iterable, loop.total, loop.told = value, count, told
+            self._measure(loop, value.of)
+            loop.iterable, loop.told = value, told
         return loop.iterable is value
 
     def _runs_on(self, loop: Loop, node: ast.While) -> bool:
