@@ -113,7 +113,23 @@ def _own_attributes(tree: ast.Module) -> set[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr in plain and not _of_self(node)
     }
-    return (plain | _set_on_self(tree)) - known - (foreign & _TORCH)
+    return (plain | _set_on_self(tree)) - known - (foreign & _TORCH) - _of_modules(tree)
+
+
+def _of_modules(tree: ast.Module) -> set[str]:
+    """What is asked of modules: `torch.save` is not the script's own `save`."""
+    imported = _binds(
+        node for node in ast.walk(tree) if isinstance(node, ast.stmt) and _is_import(node)
+    )
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        chain: list[str] = []
+        while isinstance(node, ast.Attribute):
+            chain.append(node.attr)
+            node = node.value
+        if isinstance(node, ast.Name) and node.id in imported:
+            found.update(chain)
+    return found
 
 
 _TORCH = {
@@ -293,6 +309,8 @@ def in_class_with_setup(tree: ast.Module) -> Files | None:
 def _as_trainer(tree: ast.Module, setup: str) -> Files | None:
     loops = [place for place, node in enumerate(tree.body) if isinstance(node, Loop)]
     if not loops or loops[-1] != len(tree.body) - 1 or _has(tree, ast.Global):
+        return None
+    if any(node.name == "Trainer" for node in _classes(tree)):
         return None
     apart = [node for node in tree.body if _is_import(node) or isinstance(node, Scope)]
     moved = [node for node in tree.body if node not in apart and not _is_docstring(node)]

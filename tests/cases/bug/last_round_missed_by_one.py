@@ -4,7 +4,7 @@ torch.manual_seed(0)
 size = 4
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-batches = [torch.randn(8, 4) for _ in range(42)]
+batches = [torch.randn(8, 4) for _ in range(14)]
 for epoch in range(2):
     for i, x in enumerate(batches):
         last = i == len(batches)

@@ -382,15 +382,19 @@ class Expressions(State):
         def each(element: Value) -> bool:
             nonlocal open_ended, count
             self.spend()
+            # A generator hands its elements out from a frame of its own.
+            frame, self.frame = self.frame, home
             self.whole.assign(one.target, element)
             count += 1
             if self._passes(one.ifs):
                 open_ended = self._generate(generators, level + 1, take) or open_ended
+            self.frame = frame
             return count >= most
 
-        self.frame.names.pop("__filtered__", None)
+        home = self.frame
+        home.names.pop("__filtered__", None)
         iterable.for_each(self.whole, each)
-        return open_ended or "__filtered__" in self.frame.names
+        return open_ended or "__filtered__" in home.names
 
     def _passes(self, tests: list[ast.expr]) -> bool:
         for test in tests:
