@@ -247,6 +247,8 @@ def loop_in_function(tree: ast.Module) -> Files | None:
         return None
     if any(_reads([one]) & _binds([loop]) for one in before if isinstance(one, ast.FunctionDef)):
         return None
+    if "train" in _names(tree) or "train" in _binds(tree.body):
+        return None
     needed = sorted(_reads([loop]) & _variables(before))
     train = _function("train", needed, [loop])
     call = ast.parse(f"train({', '.join(needed)})").body

@@ -542,6 +542,12 @@ class State:
         sources = value.sources() | {COUNT}
         return Unknown(("new", self.serial), value.text, False, sources)
 
+    def opens_gate(self, sign: str, number: Value) -> bool:
+        """The remainder of this number decides, in a loop, about something that matters."""
+        if sign != "%" or not self.loops or id(self.node) not in self.facts.gates:
+            return False
+        return isinstance(number, Constant) and type(number.value) is int
+
     def remainder(self, left: Value, right: Value) -> Unknown:
         """`left % right` with an unknown operand: where something depends on it, it counts."""
         text = f"{self.written(left)} % {self.written(right)}"

@@ -293,7 +293,7 @@ class Unknown(Value):
     def operate(self, m: Machine, sign: str, other: Value, *, swapped: bool = False) -> Value:
         if other.absorbs():
             return other.operate(m, sign, self, swapped=not swapped)
-        counts = isinstance(other, Count) and self.fixed
+        counts = self.fixed and (isinstance(other, Count) or m.opens_gate(sign, other))
         if counts and (sign in ("%", "//") or m.is_numbered(self)):
             if sign != "%" or swapped:
                 return Constant(m.number(self)).operate(m, sign, other, swapped=swapped)
