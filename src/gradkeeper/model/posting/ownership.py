@@ -94,7 +94,19 @@ def _supersede(books: Books, event: ev.Adopt, before: Mapping[str, Account]) -> 
         if 1 <= old.real <= 2 and not anew:
             rebuilds = max(rebuilds, old.rebuilds + 1)
         books.forget(old)
+        _inherit(books, event, old)
     return rebuilds
+
+
+def _inherit(books: Books, event: ev.Adopt, old: Optimizer) -> None:
+    """What the old optimizer has spent is not for the new one to spend once more."""
+    for name in event.accounts:
+        account = books.account(name)
+        lots = tuple(
+            replace(lot, owners=lot.owners | {event.optimizer}) if old.name in lot.owners else lot
+            for lot in account.lots
+        )
+        books.accounts[name] = replace(account, lots=lots)
 
 
 def on_escape(books: Books, event: ev.Escape) -> Entry[ev.Escape]:

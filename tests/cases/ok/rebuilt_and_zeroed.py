@@ -1,0 +1,10 @@
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Linear(3, 1)
+for x in torch.randn(6, 8, 3):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
