@@ -393,13 +393,18 @@ def _on_purpose(run: Run, rule: str) -> set[tuple[Hashable, Mode]]:
     return {
         (key, mode)
         for key, mode in run.plan.chance.items()
-        if mode not in chance and not (rule in OF_TAILS and _comes_once(run, key))
+        if mode not in chance and not _by_the_way(run, key, rule)
     }
 
 
-def _comes_once(run: Run, key: Hashable) -> bool:
+def _by_the_way(run: Run, key: Hashable, rule: str) -> bool:
+    """What happens once is not what a rule about ends of windows, or checkpoints, speaks of."""
     question = run.questions.get(key)
-    return question is not None and question.once
+    if question is None:
+        return False
+    if isinstance(question.condition.left, Finite):
+        return rule in OF_TAILS or rule == "GK401"
+    return question.once and rule in OF_TAILS
 
 
 def _by_chance(run: Run) -> Iterator[Plan]:

@@ -380,6 +380,9 @@ class Statements(Expressions):
             if count is not None and count <= EPOCHS + 1:
                 return count, True
             return EPOCHS, False
+        if isinstance(iterable, Generator) and not _goes_on(iterable):
+            # It ends by itself, when it has handed out what it has.
+            return max(MOST_QUIET, self.plan.rounds + 1), False
         if count is None:
             return self._open_rounds(iterable), False
         rounds = self.shortened(count)
@@ -590,6 +593,11 @@ def _stays(node: ast.If) -> bool | None:
 
 
 LEAVES = (ast.Break, ast.Return, ast.Continue)
+
+
+def _goes_on(generator: Generator) -> bool:
+    """It hands out something as long as it is asked."""
+    return any(isinstance(one, ast.While) for one in ast.walk(generator.function.code))
 
 
 def _loading(target: ast.expr) -> ast.expr:
