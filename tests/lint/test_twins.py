@@ -488,6 +488,38 @@ def test_the_option_that_a_finding_depends_on_is_told() -> None:
     assert str(told_when[0]).endswith(".type == 'cpu' is false")
 
 
+FINE_TUNED = """
+    import torch
+    from texts import Model, args, loss_of, make_loader
+
+    model = Model(args)
+    if args.n_gpu > 1:
+        model = torch.nn.DataParallel(model)
+    optimizer = torch.optim.AdamW(model.parameters())
+    for epoch in range(args.epochs):
+        model.zero_grad()
+        for step, batch in enumerate(make_loader(args)):
+            inputs = {{"input_ids": batch[0]}}
+            if args.kind != "distilled":
+                inputs["types"] = batch[1] if args.kind in ["b", "x"] else None
+            loss = {loss}
+            if args.n_gpu > 1:
+                loss = loss.mean()
+            if args.gradient_accumulation_steps > 1:
+                loss = loss / args.gradient_accumulation_steps
+            loss.backward()
+            if {count} % args.gradient_accumulation_steps == 0:
+                optimizer.step(){mark}
+                model.zero_grad()
+"""
+for name, loss in (("a network", "model(**inputs)[0]"), ("unseen code", "loss_of(inputs)")):
+    twins(
+        f"a loss of {name}, divided where windows are longer than one",
+        FINE_TUNED.format(loss=loss, count="step", mark="  # <- GK202"),
+        FINE_TUNED.format(loss=loss, count="(step + 1)", mark=""),
+    )
+
+
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:
     assert marked(FAULTY[name])

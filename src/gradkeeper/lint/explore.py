@@ -297,7 +297,7 @@ def _tell_setting(
     """Where other settings make a finding go away: looks for the one that does so by itself."""
     for name in _suspected(run, key, runs)[:MOST_FLIPS]:
         plan = run.plan.but(settings={**run.settings, name: not run.settings[name]})
-        if len(runs) >= MOST_RUNS + MOST_VERIFIED or program.operations > 2 * program.budget:
+        if len(runs) >= MOST_RUNS + MOST_VERIFIED or not program.may_go_on(2):
             return
         if _name_of(plan) in tried:
             continue
@@ -338,15 +338,55 @@ def _try_chances(
     program: Program, root: Root, run: Run, runs: list[Run], tried: set[Hashable]
 ) -> None:
     run.verified = True
-    for plan in _by_chance(run):
-        name = _name_of(plan)
-        if name in tried:
-            continue
-        if len(runs) >= MOST_RUNS + MOST_VERIFIED or not program.may_go_on(2):
+    for plan in _by_window(run):
+        if not _try(program, root, plan, runs, tried):
             run.verified = False
             return
-        tried.add(name)
-        runs.append(rehearse(program, root, plan))
+    flips = {
+        key: mode
+        for key, question in run.questions.items()
+        if not question.fixed and key not in run.plan.chance
+        for mode in _flips(question)
+    }
+    waiting = [list(flips)]
+    while waiting:
+        group = waiting.pop(0)
+        plan = run.plan.but(chance={**run.plan.chance, **{key: flips[key] for key in group}})
+        if len(group) == 1:
+            if not _try(program, root, plan, runs, tried):
+                run.verified = False
+                return
+        elif group:
+            waiting += _left_to_try(program, root, run, plan, group)
+
+
+def _try(program: Program, root: Root, plan: Plan, runs: list[Run], tried: set[Hashable]) -> bool:
+    """One more run, unless it was made before; False: there may be no more."""
+    name = _name_of(plan)
+    if name in tried:
+        return True
+    if len(runs) >= MOST_RUNS + MOST_VERIFIED or not program.may_go_on(2):
+        return False
+    tried.add(name)
+    runs.append(rehearse(program, root, plan))
+    return True
+
+
+def _left_to_try(
+    program: Program, root: Root, run: Run, plan: Plan, group: list[Hashable]
+) -> list[list[Hashable]]:
+    """Many answers of chance the other way at once: if that leaves all findings as they are, so
+    does each of them by itself that was asked for. What it does not tell is tried in two halves.
+    """
+    half = len(group) // 2
+    halves = [group[:half], group[half:]]
+    if not program.may_go_on(2):
+        return halves
+    other = rehearse(program, root, plan)
+    if not run.findings.keys() <= other.findings.keys():
+        return halves
+    rest = [key for key in group if key not in other.questions]
+    return [rest] if len(rest) < len(group) else halves
 
 
 def refuted(run: Run, key: Key, runs: list[Run]) -> bool:
@@ -407,20 +447,18 @@ def _by_the_way(run: Run, key: Hashable, rule: str) -> bool:
     return question.once and rule in OF_TAILS
 
 
-def _by_chance(run: Run) -> Iterator[Plan]:
-    """The plans that differ from a run's in one answer of chance, settings and all else equal."""
+def _by_window(run: Run) -> Iterator[Plan]:
+    """The plans that differ from a run's in where windows end."""
     plan = run.plan
-    if plan.window > 1:
-        for rounds in _epochs(plan.window):
-            yield plan.but(rounds=rounds)
+    if plan.window == 1:
+        return
+    for rounds in _epochs(plan.window):
+        yield plan.but(rounds=rounds)
     for key, question in run.questions.items():
-        if not question.fixed and key not in plan.chance:
-            for mode in _flips(question):
-                yield plan.but(chance={**plan.chance, key: mode})
-            if question.periodic and plan.window > 1:
-                # It may hold just when windows end.
-                aligned = {**plan.chance, key: "periodic"}
-                yield plan.but(chance=aligned, rounds=3 * plan.window)
+        if question.periodic and not question.fixed and key not in plan.chance:
+            # It may hold just when they do.
+            aligned: dict[Hashable, Mode] = {**plan.chance, key: "periodic"}
+            yield plan.but(chance=aligned, rounds=3 * plan.window)
 
 
 def _epochs(window: int) -> tuple[int, int, int]:

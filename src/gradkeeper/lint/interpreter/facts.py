@@ -158,6 +158,8 @@ class Facts:
     """Variables that count micro-batches."""
     window_names: set[str] = field(default_factory=set)
     """Variables that say how many micro-batches make a window."""
+    sizes: set[str] = field(default_factory=set)
+    """Those of them on which something of a window depends."""
     gate_words: set[str] = field(default_factory=set)
     """What stands in the tests that count micro-batches."""
     counters: set[int] = field(default_factory=set)
@@ -414,6 +416,7 @@ class _Survey:
             self._mark(file)
             self._find_gates(file)
         self.facts.window_names = {self.facts.moduli[one] for one in self.facts.gates} - {""}
+        self.facts.sizes = {self.facts.moduli[one] for one in self.facts.periods} - {""}
         self.facts.counted = {self.facts.dividends[one] for one in self.facts.gates} - {""}
         self._find_training()
         self._find_functions_that_train()

@@ -201,6 +201,11 @@ class Libraries(Protocol):
         self, m: Machine, what: Unknown, name: str, value: Value
     ) -> None: ...
 
+    def weigh(
+        self, m: Machine, made: Unknown, of: Unknown, sign: str, by: Value, *, swapped: bool
+    ) -> None:
+        """An unknown value was multiplied or divided."""
+
     def enter_unknown(self, m: Machine, what: Unknown) -> Value: ...
 
     def escape(self, m: Machine, value: Value) -> None:
@@ -484,6 +489,11 @@ class State:
             self.kept.append(value)
         return found
 
+    def is_size(self, value: Unknown) -> bool:
+        """The program counts micro-batches up to it somewhere: `if accumulation_steps > 1`."""
+        name = value.name or self.labels.get(value.key, value.text)
+        return name in self.facts.sizes
+
     def is_numbered(self, value: Value) -> bool:
         return value.key in self.numbers
 
@@ -548,8 +558,10 @@ class State:
             return False
         return isinstance(number, Constant) and type(number.value) is int
 
-    def remainder(self, left: Value, right: Value) -> Unknown:
+    def remainder(self, left: Value, right: Value) -> Value:
         """`left % right` with an unknown operand: where something depends on it, it counts."""
+        if isinstance(left, Constant) and left.value == 0 and not isinstance(left.value, bool):
+            return Constant(0)
         text = f"{self.written(left)} % {self.written(right)}"
         gate = id(self.node) in self.facts.gates and isinstance(left, Unknown)
         made = self.unknown(text, left, right, fixed=False if gate else None, computed=True)

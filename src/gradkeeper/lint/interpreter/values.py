@@ -299,7 +299,10 @@ class Unknown(Value):
                 return Constant(m.number(self)).operate(m, sign, other, swapped=swapped)
         if m.is_numbered(self) and isinstance(other, Constant):
             return Constant(m.number(self)).operate(m, sign, other, swapped=swapped)
-        return Value.operate(self, m, sign, other, swapped=swapped)
+        made = Value.operate(self, m, sign, other, swapped=swapped)
+        if sign in ("*", "/") and not self.fixed and isinstance(made, Unknown):
+            m.libraries.weigh(m, made, self, sign, other, swapped=swapped)
+        return made
 
     def equals(self, m: Machine, other: Value) -> bool | Condition:
         if isinstance(other, Constant) and self._counts_up_to(m, other):
@@ -320,7 +323,9 @@ class Unknown(Value):
         """A counter is compared with this number: it says how long a window is."""
         if not self.fixed:
             return False
-        return m.is_numbered(self) or (m.gating > 0 and isinstance(other, Count))
+        if m.is_numbered(self) or m.is_size(self):
+            return True
+        return m.gating > 0 and isinstance(other, Count)
 
     def length(self, m: Machine) -> Value:
         """As many as a loop over it is rehearsed for."""
@@ -542,7 +547,7 @@ def _computed(m: Machine, sign: str, left: Constant, right: Constant) -> Value:
     assert isinstance(result, (int, float, complex, str, bytes, bool))
     counts = left.reach is not None or right.reach is not None
     if not counts or sign == "%":
-        if sign == "%" and counts:
+        if sign == "%" and counts and right.reach is None:
             m.saw_period(right.value)
         return Constant(result)
     limit = arithmetic(

@@ -47,7 +47,7 @@ from gradkeeper.lint.libraries.driving import Framework
 from gradkeeper.lint.libraries.nn import MODULE, Module, module_of, unseen_network
 from gradkeeper.lint.libraries.optim import stranger
 from gradkeeper.lint.libraries.recording import Tape
-from gradkeeper.lint.libraries.tensors import Fetched, Finite, Param, Params
+from gradkeeper.lint.libraries.tensors import Fetched, Finite, Param, Params, weigh
 from gradkeeper.lint.libraries.torch import InMode, NoSync
 from gradkeeper.model import events as ev
 
@@ -208,6 +208,11 @@ class StandardLibraries:
         elif name == "requires_grad":
             call = Call(m, [value])
             unknowns.METHODS["requires_grad_"](m, what, call)
+
+    def weigh(
+        self, m: Machine, made: Unknown, of: Unknown, sign: str, by: Value, *, swapped: bool
+    ) -> None:
+        weigh(m, made, of, sign, by, swapped=swapped)
 
     def enter_unknown(self, m: Machine, what: Unknown) -> Value:
         return m.unknown(f"{what.text} as", what, part=True)

@@ -68,6 +68,8 @@ class Modes:
         self.unsynced = False
         self.speaks_of_sync = False
         """Some backward ran without exchange between ranks: the others have one."""
+        self.weights: dict[Hashable, Factor] = {}
+        """What unknown values were multiplied by: any of them may be a loss."""
         self.grown: dict[Hashable, Tensor] = {}
         """What unknown values were made into in place, by `requires_grad_()`."""
 
@@ -375,7 +377,15 @@ def as_tensor(m: Machine, value: Value) -> Tensor:
     grown = m.state(Modes).grown.get(value.key)
     if grown is not None:
         return grown
-    return Tensor(value.text, leaves_in(value.sources()), _others(value.sources()))
+    factor = m.state(Modes).weights.get(value.key, ONE)
+    return Tensor(value.text, leaves_in(value.sources()), _others(value.sources()), factor=factor)
+
+
+def weigh(m: Machine, made: Unknown, of: Unknown, sign: str, by: Value, *, swapped: bool) -> None:
+    """`of * by` or `of / by`, both unknown: keeps the weight for the case that it is a loss."""
+    weights = m.state(Modes).weights
+    m.kept.append(made)
+    weights[made.key] = weights.get(of.key, ONE).times(_scaled(m, sign, by, swapped))
 
 
 def _others(sources: Sources) -> Sources:
@@ -427,8 +437,9 @@ def combined(m: Machine, sign: str, one: Tensor, other: Value, *, swapped: bool 
     made.reduction = one.reduction if one.reduction == second.reduction else None
     if sign in ("+", "-"):
         made.factor = _larger(one.factor, second.factor)
-        if made.reduction is None and "sum" not in (one.reduction, second.reduction):
-            made.reduction = None
+        if "sum" not in (one.reduction, second.reduction):
+            # One part is a mean, of the other nothing is known: what is wrong with that part is.
+            made.reduction = one.reduction or second.reduction
     else:
         made.factor = ONE
     return made

@@ -342,6 +342,8 @@ def call_unknown(what: Unknown, call: Call) -> Value:
 
 def _given_data(m: Machine, call: Call) -> bool:
     """Before any loop, what is not known is rather an option read from somewhere than data."""
+    if call.open and m.loops:
+        return True  # `model(**batch)`
     for one in flatten(call.values()):
         if isinstance(one, Tensor):
             return True
