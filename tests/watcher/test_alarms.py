@@ -47,8 +47,20 @@ FAULTS = {
             loss = model(x).square().mean()
             loss.backward()
             for p in model.parameters():
-                p.grad = None
-            optimizer.step()  # GK102
+                p.grad = None  # GK102
+            optimizer.step()
+        """,
+    "zeroed by hand on every batch of a window": """
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for i, x in enumerate(torch.randn(60, 8, 4)):
+            for p in model.parameters():
+                if p.grad is not None:
+                    p.grad.zero_()  # GK102
+            loss = model(x).square().mean() / 2
+            loss.backward()
+            if (i + 1) % 2 == 0:
+                optimizer.step()
         """,
     "no zero with a fused optimizer": """
         model = nn.Linear(4, 1)

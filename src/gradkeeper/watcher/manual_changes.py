@@ -2,7 +2,7 @@
 torch's own functions, weights moved, gradients read.
 
 Told at the next event, so the line named is the one that noticed it, except where a gradient was
-assigned: that line is known.
+assigned or cleared: that line is known.
 """
 
 import weakref
@@ -49,6 +49,8 @@ class ManualChanges:
         """Reads that are not told yet."""
         self._sites: dict[int, Assigned] = {}
         """Where gradients were last assigned, by parameter."""
+        self._clearings: dict[int, tuple[weakref.ref[torch.Tensor], Site]] = {}
+        """Where gradients were last cleared, by parameter: in a steady loop, it is there again."""
 
     def notice(self, cohorts: list[Cohort], site: Site, *, using: bool = False) -> None:
         """Posts what happened to these; `using`: they are about to be added to or spent."""
@@ -91,11 +93,11 @@ class ManualChanges:
 
     def _change(self, cohort: Cohort, verdict: str, site: Site) -> None:
         if verdict == CLEARED:
-            self._accounts.cleared([cohort], site, to_none=True)
+            self._accounts.cleared([cohort], self._cleared_at(cohort) or site, to_none=True)
             return
         habit = self._habit(cohort, verdict)
         if habit == "zero":
-            self._accounts.cleared([cohort], site, to_none=False)
+            self._accounts.cleared([cohort], self._cleared_at(cohort) or site, to_none=False)
         elif habit == "change":
             self._accounts.post(ev.Adjust, site, (cohort.name,), True)
         else:
@@ -126,6 +128,20 @@ class ManualChanges:
         grad = gradient_of(parameter)
         loaded = grad is not None and self._checkpoint.holds(grad)
         self._sites[id(parameter)] = Assigned(weakref.ref(parameter), site, loaded)
+
+    def clearing(self, parameter: torch.Tensor, site: Site) -> None:
+        """The user's line zeroes a gradient, or sets it to None."""
+        if len(self._clearings) >= MOST_ASSIGNED:
+            self._clearings.clear()
+        self._clearings[id(parameter)] = (weakref.ref(parameter), site)
+
+    def _cleared_at(self, cohort: Cohort) -> Site | None:
+        for mark in cohort.marks:
+            parameter = mark.parameter()
+            known = self._clearings.get(id(parameter))
+            if known is not None and known[0]() is parameter:
+                return known[1]
+        return None
 
     def _assigned(self, cohort: Cohort, site: Site) -> None:
         if self._restored(cohort, site):
@@ -170,7 +186,7 @@ class ManualChanges:
             done = _what_was_done(cohort, WRITTEN)
             cohort.unseen = "" if done == "change" else done
         if cohort.unseen == "zero":
-            self._accounts.cleared([cohort], site, to_none=False)
+            self._accounts.cleared([cohort], self._cleared_at(cohort) or site, to_none=False)
         elif cohort.unseen == "make":
             self._assigned(cohort, site)
             cohort.note(closely=not self._log.steady)

@@ -7,13 +7,16 @@ that it costs nothing where time counts.
 import dis
 import sys
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from gradkeeper.watcher.taps.call import Calls
 
-SELDOM_A_READ = ("zero_", "detach_", "requires_grad_")
+Use = Literal["read", "test", "clear"]
+"""What follows on a look at `.grad`: its value is used, it is compared with None, it is zeroed."""
+CLEARS = ("zero_",)
+SELDOM_A_READ = ("detach_", "requires_grad_")
 AHEAD = 4
 GRAD: Any = torch.Tensor.grad
 
@@ -23,7 +26,7 @@ class Reads:
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
-        self._idle: dict[tuple[int, int], tuple[CodeType, bool]] = {}
+        self._uses: dict[tuple[int, int], tuple[CodeType, Use]] = {}
 
     def place(self) -> None:
         if self in _listening:
@@ -43,19 +46,22 @@ class Reads:
         recorder = self._calls.recorder()
         if recorder is None or not recorder.sites.is_user(frame.f_code):
             return
-        if not self._is_idle(frame.f_code, frame.f_lasti):
+        use = self._use(frame.f_code, frame.f_lasti)
+        if use == "clear":
+            self._calls.tell(recorder.manual.clearing, parameter, recorder.sites.of(frame))
+        elif use == "read":
             self._calls.tell(recorder.manual.read, parameter, recorder.sites.of(frame))
 
-    def told(self, parameter: torch.Tensor, frame: FrameType) -> None:
+    def told(self, parameter: torch.Tensor, frame: FrameType, *, to_none: bool) -> None:
         recorder = self._calls.recorder()
         if recorder is not None and recorder.sites.is_user(frame.f_code):
-            self._calls.tell(recorder.manual.assigning, parameter, recorder.sites.of(frame))
+            tell = recorder.manual.clearing if to_none else recorder.manual.assigning
+            self._calls.tell(tell, parameter, recorder.sites.of(frame))
 
-    def _is_idle(self, code: CodeType, offset: int) -> bool:
-        """A test for None, or a read on the way to zeroing it."""
-        known = self._idle.get((id(code), offset))
+    def _use(self, code: CodeType, offset: int) -> Use:
+        known = self._uses.get((id(code), offset))
         if known is None:
-            known = self._idle[id(code), offset] = (code, _only_clears(code, offset))
+            known = self._uses[id(code), offset] = (code, _use_at(code, offset))
         return known[1]
 
 
@@ -72,21 +78,22 @@ def _get(parameter: torch.Tensor) -> Any:
 
 def _set(parameter: torch.Tensor, value: Any) -> None:
     GRAD.__set__(parameter, value)
-    if value is not None:
-        frame = sys._getframe(1)
-        for reads in _listening:
-            reads.told(parameter, frame)
+    frame = sys._getframe(1)
+    for reads in _listening:
+        reads.told(parameter, frame, to_none=value is None)
 
 
 def _delete(parameter: torch.Tensor) -> None:
     GRAD.__delete__(parameter)
 
 
-def _only_clears(code: CodeType, offset: int) -> bool:
+def _use_at(code: CodeType, offset: int) -> Use:
     later = [one for one in dis.get_instructions(code) if one.offset > offset][:AHEAD]
     for one in later:
+        if one.argval in CLEARS:
+            return "clear"
         if one.argval in SELDOM_A_READ or "NONE" in one.opname or one.opname == "IS_OP":
-            return True
+            return "test"
         if one.opname not in ("LOAD_ATTR", "LOAD_METHOD", "CACHE", "LOAD_CONST"):
-            return False
-    return False
+            return "read"
+    return "read"
