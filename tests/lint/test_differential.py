@@ -22,7 +22,7 @@ from gradkeeper.rules import ALL
 from gradkeeper.watcher import Watch
 from tests.lint.generated import Plan, draw, render, shrink
 from tests.lint.transform import PARTS, SCRIPT
-from tests.lint.verdicts import Verdict, from_the_second_design_on, read
+from tests.lint.verdicts import Verdict, read
 
 FEW, MANY = 60, 10_000
 AT_ONCE = 500
@@ -128,13 +128,11 @@ def same_on(seeds: range) -> None:
     assert not found, f"{len(found)} of {len(seeds)} differ, for instance:\n{smallest(*found[0])}"
 
 
-@from_the_second_design_on
 def test_reading_and_running_agree_on_a_few_loops() -> None:
     same_on(range(FEW))
 
 
 @pytest.mark.slow
-@from_the_second_design_on
 @pytest.mark.parametrize("start", range(FEW, MANY, AT_ONCE))
 def test_reading_and_running_agree_on_many_loops(start: int) -> None:
     same_on(range(start, min(start + AT_ONCE, MANY)))

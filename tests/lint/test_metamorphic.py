@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from tests.lint.transform import REWRITES, SCRIPT, Program, original, rewrite, unchanged, written
-from tests.lint.verdicts import Verdict, from_the_second_design_on, read
+from tests.lint.verdicts import Verdict, read
 
 CASES = sorted((Path(__file__).parents[1] / "cases").glob("*/*.py"))
 EVERY = 12
@@ -92,14 +92,12 @@ def scripts(*, every: int) -> dict[str, str]:
     return {f"{path.parent.name}_{path.stem}": path.read_text() for path in CASES[::every]}
 
 
-@from_the_second_design_on
 @pytest.mark.parametrize("name", REWRITES)
 def test_a_rewrite_changes_no_verdict(name: str, tmp_path: Path) -> None:
     assert differences(name, {"shown": SHOWN, **scripts(every=EVERY)}, tmp_path) == []
 
 
 @pytest.mark.slow
-@from_the_second_design_on
 @pytest.mark.parametrize("name", REWRITES)
 def test_a_rewrite_changes_no_verdict_on_any_script(name: str, tmp_path: Path) -> None:
     assert differences(name, scripts(every=1), tmp_path) == []

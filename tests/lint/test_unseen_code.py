@@ -10,7 +10,7 @@ from textwrap import dedent
 
 import pytest
 
-from gradkeeper.lint.second_design import rehearse_files
+from gradkeeper.lint.rehearse import rehearse_files
 from gradkeeper.model.finding import Severity
 from gradkeeper.rules import ALL
 

@@ -5,19 +5,12 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from gradkeeper.cli import main
 from gradkeeper.rules import ALL
 
-from_the_second_design_on = pytest.mark.skipif(
-    find_spec("gradkeeper.lint.rehearsal") is not None,
-    reason="the first rehearsal is known to depend on how a loop is written",
-)
 CODES = ",".join(rule.code for rule in ALL)
 
 

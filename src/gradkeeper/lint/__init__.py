@@ -2,15 +2,21 @@
 
 It holds no rules and never imports torch. From the outside in:
 
-- `check`: many files, one program, one source, and the barrier around each
-- `files`: which files there are, and what they hold; `config`: which rules speak of them
-- `program`: which files belong together, callers first; `parsing`: from bytes to a tree
-- `notebook`: cells as one program, and back
-- `suppress`: comments and baselines; `fixes`: edits that are tried before they are offered
-- `first_design`: the way from trees to findings; see `rehearse`, and what that imports
-- `second_design`: what replaces it once it is better by every yardstick; until then it rehearses
-  programs on our own engine only: `explore` and `certainty` over `interpreter/` and `libraries/`,
-  with `imports` and `guesses`
+check        many files, one program, one source, and the barrier around each
+files        which files there are, and what they hold
+config       which rules speak of them
+program      which files belong together, callers first
+parsing      from bytes to a tree
+notebook     cells as one program, and back
+rehearse     from the trees of a program to what is said of each file
+explore      which runs: where they begin, which answers they try, when it is enough
+certainty    from many runs to findings: certain, certain under a setting, possible
+interpreter  Python, and nothing of torch: runs a program on values that may be unknown
+libraries    stand-ins for what programs import, by full dotted names
+imports      which file of the project a module's name stands for
+guesses      the only place that looks at the user's names
+suppress     what is known and accepted: comments and baselines
+fixes        edits that are tried before they are offered
 """
 
 from gradkeeper.lint.check import check_source

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from gradkeeper.lint import suppress
 from gradkeeper.lint.files import DISK, Sources, decode
 from gradkeeper.lint.parsing import TOO_DEEP, not_checked, parse, unparsable
-from gradkeeper.lint.program import Checked, Program, Sketch, programs, sketch
-from gradkeeper.lint.vocabulary import may_train
+from gradkeeper.lint.program import Checked, Program, Sketch, may_train, programs, sketch
 from gradkeeper.model.finding import Finding
 
 T = TypeVar("T")
@@ -236,14 +235,9 @@ def rehearse_files(
     sources: Sources | None = None,
     book: "Notebook | None" = None,
 ) -> dict[str, Checked]:
-    """What the rules say of the files of one program, callers first, and of others they import.
+    from gradkeeper.lint.rehearse import rehearse_files  # most files need none of it
 
-    `sources`: what those others hold; None where they are out of reach. `book`: the notebook that
-    the one file is the program of; findings speak of its cells, and have sites in the program.
-    """
-    from gradkeeper.lint.second_design import rehearse_files as rehearse  # most files need none
-
-    return rehearse(trees, rules, sources=sources, book=book)
+    return rehearse_files(trees, rules, sources=sources, book=book)
 
 
 def _silenced(

@@ -5,13 +5,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import translate
 
-from gradkeeper.lint.words import words
-
 ENDINGS = (".py", ".ipynb")
-EXCLUDED = words(
-    """.git .hg .svn .venv venv env __pycache__ node_modules build dist .tox .nox .eggs .mypy_cache
-    .ruff_cache .pytest_cache .ipynb_checkpoints site-packages .direnv __pypackages__ .bzr"""
-)
+FOLDERS = """
+    .git .hg .svn .venv venv env __pycache__ node_modules build dist .tox .nox .eggs .mypy_cache
+    .ruff_cache .pytest_cache .ipynb_checkpoints site-packages .direnv __pypackages__ .bzr
+"""
+EXCLUDED = frozenset(FOLDERS.split())
 
 
 def find(paths: Iterable[str]) -> Iterator[str]:

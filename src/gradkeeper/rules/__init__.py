@@ -1,6 +1,40 @@
 """The rules, one fault per file. A rule reads one entry and keeps no memory.
 
 Each file's docstring is the rule's document and its test: `gradkeeper explain GK101` prints it.
+
+unparsable                GK000 a file cannot be read as Python
+not_checked               GK001 a file could not be checked to its end
+stale_gradient            GK101 a step applies a gradient that was applied before
+discarded_gradient        GK102 gradients are zeroed before any step could apply them
+empty_step                GK103 an optimizer steps, and never had a gradient to apply
+foreign_gradient          GK104 a step applies leftovers of another optimizer's loss
+orphan_parameter          GK105 a parameter receives gradients, and no optimizer owns it
+starved_parameter         GK106 an optimizer's parameter never receives a gradient
+never_stepped             GK107 an optimizer's gradients are produced, and it never steps
+unnormalised_window       GK201 mean losses of several batches are added, never divided
+uneven_window             GK202 a window holds more or fewer batches than it is divided by
+dropped_tail              GK203 the last, incomplete window is never applied
+mean_of_means             GK204 batches with different numbers of items weigh the same
+scheduler_out_of_step     GK205 the scheduler moves on other than once for each step
+batch_coupled_window      GK206 a layer that couples a batch lies inside a window
+clip_scaled_gradient      GK301 gradients are clipped while multiplied by the loss scale
+scaler_bypassed           GK302 a scaled loss is stepped without the scaler, or the reverse
+scaler_not_updated        GK303 the scaler steps without `update()`, or has it in a window
+misplaced_clip            GK304 gradients are clipped where that is no use
+nonfinite_spent           GK305 a gradient with NaN or inf in it reaches the weights
+exhausted_parameters      GK306 a one-shot iterator of parameters is used a second time
+fp16_without_scaler       GK307 a float16 loss is sent back without a scaler
+pending_not_saved         GK401 a checkpoint is written while gradients wait, without them
+pending_zeroed_on_resume  GK402 gradients that a checkpoint brought back are zeroed
+gradient_outlives_load    GK403 gradients of the old weights are applied to loaded ones
+unsynced_spend            GK501 a step applies gradients that were not exchanged
+sync_every_microbatch     GK502 the ranks exchange gradients on every micro-batch
+ranks_disagree            GK503 the ranks stepped, skipped or filled windows differently
+none_grad_access          GK601 `p.grad` is used in place where it may be None
+zero_scope_mismatch       GK602 what is zeroed is not all of what is stepped
+late_zero                 GK603 `zero_grad()` stands between forward and backward
+optimizer_in_loop         GK604 an optimizer that remembers is built anew for each step
+swallowed_fault           GK605 an interrupted batch's gradients are applied later
 """
 
 from gradkeeper.model.rule import Rule

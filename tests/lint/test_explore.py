@@ -1,0 +1,94 @@
+"""Which runs are made of a program, and what follows from several of them."""
+
+import ast
+
+from gradkeeper.lint.program import Checked
+from gradkeeper.lint.rehearse import rehearse_files
+from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.rules import ALL
+
+
+def check(files: dict[str, str]) -> dict[str, Checked]:
+    trees = {path: ast.parse(text, path) for path, text in files.items()}
+    return rehearse_files(trees, tuple(ALL))
+
+
+def spoken(checked: Checked) -> list[Finding]:
+    return [one for one in checked.findings if one.severity is not Severity.INFO]
+
+
+MAIN = """
+import torch
+from torch import nn
+from engine import train
+
+model = nn.Linear(4, 1)
+optimizer = torch.optim.Adam(model.parameters())
+{extra}
+train(model, optimizer, [torch.randn(8, 4) for _ in range(6)])
+"""
+ENGINE = """
+def train(model, optimizer, loader):
+    for x in loader:
+        model(x).square().mean().backward()
+        optimizer.step()
+"""
+
+
+def test_a_fault_of_two_files_stands_in_the_file_of_its_line() -> None:
+    found = check({"main.py": MAIN.format(extra=""), "engine.py": ENGINE})
+
+    assert not spoken(found["main.py"])
+    assert [(one.rule, one.site.line) for one in spoken(found["engine.py"])] == [("GK101", 5)]
+
+
+def test_what_the_callers_file_makes_right_is_right() -> None:
+    hook = "optimizer.register_step_post_hook(lambda *_: optimizer.zero_grad())"
+
+    found = check({"main.py": MAIN.format(extra=hook), "engine.py": ENGINE})
+
+    assert not spoken(found["main.py"])
+    assert not spoken(found["engine.py"])
+
+
+OPTION = """
+import argparse
+import torch
+from torch import nn
+
+args = argparse.ArgumentParser().parse_args()
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler()
+for step in range(100):
+    loss = model(torch.randn(8, 4)).square().mean()
+    optimizer.zero_grad()
+    if args.amp:
+        scaler.scale(loss).backward()
+    else:
+        loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    if args.amp:
+        scaler.step(optimizer)
+        scaler.update()
+    else:
+        optimizer.step()
+"""
+
+
+def test_what_holds_under_one_setting_is_told_with_it() -> None:
+    (finding,) = spoken(check({"train.py": OPTION})["train.py"])
+
+    assert (finding.rule, finding.site.line) == ("GK301", 17)
+    assert finding.certain
+    assert finding.when == "args.amp is true"
+
+
+def test_what_chance_may_avert_is_only_possible() -> None:
+    source = OPTION.replace("optimizer.zero_grad()", "if loss.item() > 1: optimizer.zero_grad()")
+
+    found = check({"train.py": source})["train.py"].findings
+
+    stale = [one for one in found if one.rule == "GK101"]
+    assert stale
+    assert not any(one.certain for one in stale)
