@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gradkeeper.lint.check import check_source, collect_rarely
 from gradkeeper.lint.files import find
-from gradkeeper.lint.vocabulary import may_train
+from gradkeeper.lint.program import may_train
 from gradkeeper.rules import ALL
 
 ROUNDS = 3
