@@ -442,7 +442,7 @@ def test_silence_says_what_it_is_worth(here: Path, capsys: pytest.CaptureFixture
         CLEAN.replace("    optimizer.zero", "    break\n    optimizer.zero")
     )
     assert silence(capsys, ".") == (
-        "nothing found: 1 training loop checked, 1 not understood (--statistics says why)\n"
+        "nothing found: 1 training loop checked, 1 not understood (--explain-silence says why)\n"
     )
 
 

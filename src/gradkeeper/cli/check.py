@@ -3,7 +3,8 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from gradkeeper.cli.output import add_terminal_options, rendered
 from gradkeeper.cli.streams import complain, tell
 
 if TYPE_CHECKING:
+    from gradkeeper.lint.program import TrainingLoop
     from gradkeeper.model.finding import Finding
 
 NAME = "check"
@@ -49,6 +51,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_terminal_options(parser)
     parser.add_argument("--exit-zero", action="store_true", help="exit 0 whatever is found")
     parser.add_argument("--statistics", action="store_true", help="how much was understood")
+    parser.add_argument(
+        "--explain-silence",
+        action="store_true",
+        help="of each training loop: how it was rehearsed, or why not",
+    )
     parser.add_argument(
         "--traceback", action="store_true", help="show where gradkeeper itself failed (GK001)"
     )
@@ -90,6 +97,8 @@ def _run(args: argparse.Namespace) -> int:
             return _code(findings, args)
         findings, remarks = fix(program)
     _report(findings, results, args, remarks=remarks)
+    if args.explain_silence:
+        _explain_silence(results, args)
     if args.statistics:
         _statistics(results, args)
     return _code(findings, args)
@@ -246,7 +255,8 @@ def _nothing_found(results: list[tuple[str, Any]], args: argparse.Namespace) -> 
     if not loops:
         return f"nothing found: no training loop was seen in {_count(len(results), 'file')}"
     if understood < loops:
-        why = "" if args.statistics else " (--statistics says why)"
+        told = args.statistics or args.explain_silence
+        why = "" if told else " (--explain-silence says why)"
         checked = _count(understood, "training loop")
         return f"nothing found: {checked} checked, {loops - understood} not understood{why}"
     good = paint_for(sys.stdout, args.color).good("the books balance")
@@ -257,22 +267,47 @@ def _count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
+def _explain_silence(results: Iterable[tuple[str, Any]], args: argparse.Namespace) -> None:
+    """Of each training loop: what its silence is worth."""
+    blocks = [
+        "\n".join((f"{path}:{loop.place}  {loop.what}", *(f"   {line}" for line in _story(loop))))
+        for path, checked in results
+        for loop in checked.training
+    ]
+    _tell_beside("\n".join(blocks or ["no training loop was seen"]), args)
+
+
+def _story(loop: "TrainingLoop") -> Iterator[str]:
+    if loop.why:
+        yield f"not rehearsed through two rounds to a step: {loop.why}"
+    if not loop.rehearsals:
+        return
+    yield f"{_count(loop.rehearsals, 'rehearsal')}, from {'; '.join(loop.begins)}"
+    if loop.settings:
+        yield f"settings: {', '.join(loop.settings)}"
+    if len(loop.windows) > 1:
+        yield f"windows of {' and '.join(map(str, loop.windows))} micro-batches"
+    if loop.doubts and not loop.why:
+        yield f"most rules say nothing of it: {'; '.join(loop.doubts)}"
+
+
 def _statistics(results: Iterable[tuple[str, Any]], args: argparse.Namespace) -> None:
     """How much was understood: silence about the rest is no proof."""
-    loops = rehearsed = 0
-    reasons: dict[str, int] = {}
-    for _, checked in results:
-        loops += checked.loops
-        rehearsed += checked.rehearsed
-        for why, count in checked.reasons.items():
-            reasons[why] = reasons.get(why, 0) + count
-    share = f" ({rehearsed / loops:.0%})" if loops else ""
+    loops = [loop for _, checked in results for loop in checked.training]
+    reasons = Counter(loop.why for loop in loops if loop.why)
+    rehearsed = len(loops) - reasons.total()
+    share = f" ({rehearsed / len(loops):.0%})" if loops else ""
     lines = [
-        f"training loops: {loops} seen, {rehearsed} rehearsed through to a step{share}, "
-        f"{loops - rehearsed} not understood",
-        *(f"  {count:4} {why}" for why, count in sorted(reasons.items(), key=lambda one: -one[1])),
+        f"training loops: {len(loops)} seen, {rehearsed} rehearsed through to a step{share}, "
+        f"{len(loops) - rehearsed} not understood",
+        *(f"  {count:4} {why}" for why, count in reasons.most_common()),
     ]
+    _tell_beside("\n".join(lines), args)
+
+
+def _tell_beside(text: str, args: argparse.Namespace) -> None:
+    """Beside the report: where that is for a machine, on the other stream."""
     if args.format == "text":
-        tell("\n".join(lines) + "\n")
+        tell(f"{text}\n")
     else:
-        complain("\n".join(lines))
+        complain(text)

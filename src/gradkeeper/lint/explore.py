@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from gradkeeper.lint.coverage import Coverage
 from gradkeeper.lint.imports import Project
 from gradkeeper.lint.interpreter.facts import FUNCTIONS, TrainingFunction
 from gradkeeper.lint.interpreter.machine import Machine
@@ -31,7 +32,6 @@ from gradkeeper.model.rule import Rule
 from gradkeeper.model.site import Site
 
 MOST_RUNS = 8
-MOST_ROOTS = 12
 FREE_SPLITS = 1
 """Groups of settings that are taken apart though no finding depends on them."""
 MOST_TRIALS = 3
@@ -97,13 +97,7 @@ class Program:
     project: Project
     rules: tuple[Rule, ...]
     visited: set[ast.AST] = field(default_factory=set)
-    stepped: set[int] = field(default_factory=set)
-    """Loops that came to a step."""
-    entered: set[int] = field(default_factory=set)
-    """Training loops that some run came to."""
-    spent: bool = False
-    """The budget was used up before everything was rehearsed."""
-    reasons: dict[str, int] = field(default_factory=dict)
+    coverage: Coverage = field(default_factory=Coverage)
     operations: int = 0
     relocate: Callable[[Site], Site] | None = None
     """Where a line is told to be: the cells of a notebook."""
@@ -131,18 +125,25 @@ class Root:
     function: ast.FunctionDef | ast.AsyncFunctionDef | None = None
     home: ast.ClassDef | None = None
 
+    @property
+    def text(self) -> str:
+        if self.function is None:
+            return f"{self.path}, run as a script"
+        home = f"{self.home.name}." if self.home else ""
+        return f"{home}{self.function.name}() of line {self.function.lineno}, which nobody calls"
+
 
 def roots(program: Program) -> Iterator[list[Run]]:
     """The runs of each script, then of each training function that none of them reached."""
     for path, tree in program.project.files.items():
         if path not in program.project.imported or _is_script(tree):
             yield explore(program, Root(path))
-    for _ in range(MOST_ROOTS + len(program.project.files)):
+    while True:
         root = _next_root(program)
         if root is None:
             return
         if program.operations > program.budget:
-            program.spent = True
+            program.coverage.spent = True
             return
         assert root.function is not None
         program.visited.add(root.function)
@@ -554,7 +555,7 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
         pass
     except BudgetSpentError:
         m.doubt("too large to rehearse to the end")
-        program.spent = True
+        program.coverage.spent = True
         ended = False
     except RecursionError:
         m.doubt("nested too deeply")
@@ -565,8 +566,6 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
     early = not ended or tape.cut
     events = close(m, tape, Site(root.path, 1), early=early)
     program.visited |= m.visited
-    program.stepped.update(tape.steps_by_loop)
-    program.entered.update(tape.loops)
     if program.relocate is not None:
         events = [replace(event, site=program.relocate(event.site)) for event in events]
     run = Run(plan, m.questions, events, {}, tuple(m.doubts), unseen, spends, ended)
@@ -574,8 +573,14 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
     run.lines = frozenset((event.site.file, event.site.line) for event in events)
     run.numbered = bool(m.numbers)
     run.faults = tuple(m.faults)
-    for why in m.doubts:
-        program.reasons[why] = program.reasons.get(why, 0) + 1
+    program.coverage.add(
+        root.text,
+        tape,
+        m.questions.values(),
+        window=plan.window,
+        ended=ended,
+        doubts=m.doubts,
+    )
     run.findings = _judged(program, tuple(events))
     return run
 

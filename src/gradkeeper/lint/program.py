@@ -103,21 +103,47 @@ class Program:
         return [one for one in self.paths if one in found]
 
 
+@dataclass(frozen=True, slots=True)
+class TrainingLoop:
+    """What a check knows of one training loop."""
+
+    place: str
+    """Its line: `9`, or `cell 3:9`."""
+    what: str
+    """How it begins."""
+    why: str = ""
+    """Why it was not rehearsed through two rounds to a step; empty if it was."""
+    rehearsals: int = 0
+    begins: tuple[str, ...] = ()
+    """Where its rehearsals began."""
+    settings: tuple[str, ...] = ()
+    """Conditions that hold or not throughout a run, with what was tried of them."""
+    windows: tuple[int, ...] = ()
+    """Numbers of micro-batches that were tried, where the source doesn't tell."""
+    doubts: tuple[str, ...] = ()
+    """Why most rules said nothing of any of its rehearsals."""
+
+
 @dataclass(slots=True)
 class Checked:
     findings: list[Finding] = field(default_factory=list)
     unused: list[tuple[str, str]] = field(default_factory=list)
     """Suppressions that silence nothing: where (`9`, or `cell 3:9`), and name."""
-    loops: int = 0
-    """Training loops in the source."""
-    rehearsed: int = 0
-    """Those that came to a step."""
-    reasons: dict[str, int] = field(default_factory=dict)
-    """Why the others were not understood."""
+    training: list[TrainingLoop] = field(default_factory=list)
     traceback: str = ""
     """Of the fault in gradkeeper itself that ended this check."""
     program: Program | None = None
     """The files that it was checked with."""
+
+    @property
+    def loops(self) -> int:
+        """Training loops in the source."""
+        return len(self.training)
+
+    @property
+    def rehearsed(self) -> int:
+        """Those that came to a step."""
+        return sum(not one.why for one in self.training)
 
 
 def programs(sketches: Iterable[Sketch], sources: Sources = DISK) -> list[Program]:

@@ -4,23 +4,23 @@ All files are rehearsed together, from where nobody calls; see explore.py.
 """
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint.certainty import weigh
+from gradkeeper.lint.coverage import TOO_LARGE
 from gradkeeper.lint.explore import Program, roots
 from gradkeeper.lint.files import Sources
 from gradkeeper.lint.imports import Project
+from gradkeeper.lint.interpreter.facts import FUNCTIONS
 from gradkeeper.lint.parsing import not_checked
-from gradkeeper.lint.program import Checked
-from gradkeeper.model.finding import Findings
+from gradkeeper.lint.program import Checked, TrainingLoop
+from gradkeeper.model.finding import Finding, Findings
 from gradkeeper.model.rule import Rule
 from gradkeeper.model.site import Site
 
 if TYPE_CHECKING:
     from gradkeeper.lint.notebook import Notebook
-
-TOO_LARGE = "it is too large to rehearse"
 
 
 def rehearse_files(
@@ -47,23 +47,27 @@ def rehearse_files(
         known = found.setdefault(finding.site.file, Checked())
         known.findings.append(finding.rehearsed())
     for path, tree in trees.items():
-        _count_loops(program, found[path], path, tree)
+        checked = found[path]
+        checked.training = list(_training(program, path, tree, book))
+        checked.findings += _left_over(path, checked.training)
     return found
 
 
-def _count_loops(program: Program, checked: Checked, path: str, tree: ast.Module) -> None:
-    """How many loops there are, how many came to a step, and why the others did not."""
-    loops = program.project.facts.training_in.get(path, [])
-    checked.loops = len(loops)
-    for loop in loops:
-        if id(loop) in program.stepped:
-            checked.rehearsed += 1
-            continue
-        why = "never reached"
-        if id(loop) in program.entered:
-            why = next(iter(program.reasons), "no step that could be followed")
-        elif program.spent:
-            why = TOO_LARGE
-            line = getattr(loop, "lineno", 1)
-            checked.findings.append(not_checked(path, TOO_LARGE, site=Site(path, line)))
-        checked.reasons[why] = checked.reasons.get(why, 0) + 1
+def _training(
+    program: Program, path: str, tree: ast.Module, book: "Notebook | None"
+) -> Iterator[TrainingLoop]:
+    """The loops of a file, and the functions that a framework calls for each batch."""
+    coverage = program.coverage
+    functions = coverage.driven(one for one in ast.walk(tree) if isinstance(one, FUNCTIONS))
+    for node in (*program.project.facts.training_in.get(path, ()), *functions):
+        line: int = getattr(node, "lineno", 1)
+        yield coverage.told(node, book.shown(line) if book else str(line))
+
+
+def _left_over(path: str, training: list[TrainingLoop]) -> Iterator[Finding]:
+    """What is said of a file whose loops were more than the budget allows."""
+    left = [one for one in training if one.why == TOO_LARGE]
+    if left:
+        line = int(left[0].place.rpartition(":")[2])
+        detail = f"{len(left)} of its {len(training)} training loops were not rehearsed to a step"
+        yield not_checked(path, TOO_LARGE, site=Site(path, line), detail=detail)

@@ -218,9 +218,7 @@ def take_step(
     if closure is not None and not (isinstance(closure, Constant) and closure.value is None):
         spends = _evaluate(m, optimizer, closure)
     tape.steps += 1
-    for loop in tape.waiting_loops:
-        tape.steps_by_loop[loop] = tape.steps_by_loop.get(loop, 0) + 1
-    tape.waiting_loops.clear()
+    tape.spent()
     if spends:
         tape.note(m, ev.Step, owner=optimizer.owner, scaler=scaler)
     for hook in optimizer.after:

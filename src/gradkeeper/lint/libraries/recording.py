@@ -7,6 +7,7 @@ unknown origin reaches, and which parameters always moved together and so make o
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -101,8 +102,8 @@ class Tape:
         self.batches = 0
         self.backwards = 0
         self.steps = 0
-        self.loops: set[int] = set()
-        """Training loops that were run."""
+        self.loops: dict[ast.AST, int] = {}
+        """Training loops that were run, with the number of their rounds."""
         self.waiting_loops: set[int] = set()
         """Loops whose gradients wait for a step."""
         self.steps_by_loop: dict[int, int] = {}
@@ -146,6 +147,12 @@ class Tape:
         finally:
             self.earlier += self.notes
             self.notes = notes
+
+    def spent(self) -> None:
+        """What waited was applied: the loops that it waits in have come to a step."""
+        for loop in self.waiting_loops:
+            self.steps_by_loop[loop] = self.steps_by_loop.get(loop, 0) + 1
+        self.waiting_loops.clear()
 
     @property
     def waiting(self) -> bool:

@@ -260,14 +260,17 @@ class StandardLibraries:
 
     def loop_begins(self, m: Machine, loop: Loop) -> None:
         if loop.kind == "batches":
-            m.state(Tape).loops.add(id(loop.node))
+            m.state(Tape).loops.setdefault(loop.node, 0)
         if loop.kind == "batches" and self._spends(m, loop):
             m.state(Tape).note(m, ev.EpochBegin, source=self._source(m, loop), site=loop.site)
 
     def round_begins(self, m: Machine, loop: Loop, element: Value | None) -> None:
         if loop.kind == "batches":
             assert loop.site is not None
-            m.state(Tape).round_due = (self._source(m, loop), loop.site)
+            tape = m.state(Tape)
+            tape.round_due = (self._source(m, loop), loop.site)
+            # The only round that there is shows as much as two.
+            tape.loops[loop.node] += 2 if loop.exact and loop.rounds == 1 else 1
 
     def loop_ends(self, m: Machine, loop: Loop) -> None:
         tape = m.state(Tape)

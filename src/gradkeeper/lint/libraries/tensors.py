@@ -575,7 +575,10 @@ def moved(m: Machine, param: Param, values: tuple[Value, ...]) -> None:
     others = {leaf for one in given for leaf in atoms(_whose_numbers(one.sources()))}
     if others.difference(atoms(param.leaves)) and not by_gradient:
         takes_over(m.state(Tape), param.leaves)
-    m.state(Tape).note(m, ev.Move, param.leaves, gradient=by_gradient)
+    tape = m.state(Tape)
+    tape.note(m, ev.Move, param.leaves, gradient=by_gradient)
+    if by_gradient:
+        tape.spent()
 
 
 def _whose_numbers(sources: Sources) -> Iterator[Leaf]:
