@@ -9,8 +9,8 @@ from textwrap import dedent
 
 import pytest
 
-from gradkeeper.lint.second_design import rehearse_files
-from gradkeeper.lint.vocabulary import may_train
+from gradkeeper.lint.program import may_train
+from gradkeeper.lint.rehearse import rehearse_files
 from gradkeeper.model.finding import Severity
 from gradkeeper.rules import ALL
 

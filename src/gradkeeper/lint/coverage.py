@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 
 from gradkeeper.lint.interpreter.state import Question
 from gradkeeper.lint.libraries.recording import Tape
+from gradkeeper.lint.parsing import TOO_DEEP
 from gradkeeper.lint.program import TrainingLoop
 
 ROUNDS = 2
 """Through so many of its rounds, with a step, a loop has shown what it does."""
 TOO_LARGE = "it is too large to rehearse"
+CUT_SHORT = (TOO_LARGE, TOO_DEEP)
+"""Why a run did not come to its own end."""
 NEVER = "no run comes to it"
 LONGEST = 60
 
@@ -95,8 +98,8 @@ class Coverage:
         )
 
     def _why(self, story: _Story) -> str:
-        if not story.ended and self.spent:
-            return TOO_LARGE
+        if not story.ended:
+            return next((one for one in CUT_SHORT if one in story.doubts), TOO_LARGE)
         if story.doubts and not story.clear:
             return next(iter(story.doubts))
         if not story.stepped:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from gradkeeper.lint.coverage import Coverage
+from gradkeeper.lint.coverage import TOO_LARGE, Coverage
 from gradkeeper.lint.imports import Project
 from gradkeeper.lint.interpreter.facts import FUNCTIONS, TrainingFunction
 from gradkeeper.lint.interpreter.machine import Machine
@@ -25,6 +25,7 @@ from gradkeeper.lint.interpreter.values import Call, Constant, Value
 from gradkeeper.lint.libraries.recording import Owner, Tape, close
 from gradkeeper.lint.libraries.registry import StandardLibraries
 from gradkeeper.lint.libraries.tensors import Finite
+from gradkeeper.lint.parsing import TOO_DEEP
 from gradkeeper.model import events as ev
 from gradkeeper.model.auditing import audit
 from gradkeeper.model.finding import Finding, Findings, Severity
@@ -42,7 +43,7 @@ MOST_FLIPS = 6
 WINDOW = 3
 """What stands for "some N > 1"."""
 BY_CHANCE: frozenset[Mode] = frozenset({"yes", "no", "later yes", "later no"})
-OPERATIONS = 40_000
+OPERATIONS = 100_000
 TOTAL = 40_000
 
 WITHOUT_OWNERS = frozenset({"GK301", "GK303", "GK306", "GK601", "GK604"})
@@ -554,11 +555,11 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
     except (ProgramEndsError, RaisedError):
         pass
     except BudgetSpentError:
-        m.doubt("too large to rehearse to the end")
+        m.doubt(TOO_LARGE)
         program.coverage.spent = True
         ended = False
     except RecursionError:
-        m.doubt("nested too deeply")
+        m.doubt(TOO_DEEP)
         ended = False
     tape = m.state(Tape)
     spends = any(note.kind in (ev.Step, ev.Move) for note in tape.notes)

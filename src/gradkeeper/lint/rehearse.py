@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint.certainty import weigh
-from gradkeeper.lint.coverage import TOO_LARGE
+from gradkeeper.lint.coverage import CUT_SHORT
 from gradkeeper.lint.explore import Program, roots
 from gradkeeper.lint.files import Sources
 from gradkeeper.lint.imports import Project
@@ -66,8 +66,8 @@ def _training(
 
 def _left_over(path: str, training: list[TrainingLoop]) -> Iterator[Finding]:
     """What is said of a file whose loops were more than the budget allows."""
-    left = [one for one in training if one.why == TOO_LARGE]
+    left = [one for one in training if one.why in CUT_SHORT]
     if left:
         line = int(left[0].place.rpartition(":")[2])
         detail = f"{len(left)} of its {len(training)} training loops were not rehearsed to a step"
-        yield not_checked(path, TOO_LARGE, site=Site(path, line), detail=detail)
+        yield not_checked(path, left[0].why, site=Site(path, line), detail=detail)

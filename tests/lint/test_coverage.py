@@ -1,0 +1,196 @@
+"""What is said of each training loop: that it was rehearsed, from where, or why it was not."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gradkeeper.cli import main
+from gradkeeper.lint import check_source
+from gradkeeper.lint.program import TrainingLoop
+from gradkeeper.rules import ALL
+from tests.lint.linting import HEAD, loop
+
+RIGHT = "optimizer.zero_grad()\nmodel(x).mean().backward()\noptimizer.step()"
+
+
+def loops(code: str) -> list[TrainingLoop]:
+    return check_source(code, "train.py", ALL, fixes=False).training
+
+
+def the_loop(code: str) -> TrainingLoop:
+    (found,) = loops(code)
+    return found
+
+
+def test_a_loop_that_comes_to_its_step_twice_is_rehearsed() -> None:
+    found = the_loop(loop(RIGHT))
+
+    assert found.why == ""
+    assert (found.place, found.what) == ("7", "for x in loader")
+    assert found.begins == ("train.py, run as a script",)
+
+
+def test_the_step_of_the_loop_around_it_is_as_good_as_its_own() -> None:
+    code = HEAD + (
+        "for window in windows:\n"
+        "    optimizer.zero_grad()\n"
+        "    for x in window:\n"
+        "        model(x).mean().backward()\n"
+        "    optimizer.step()\n"
+    )
+
+    assert the_loop(code).why == ""
+
+
+def test_weights_that_are_moved_by_hand_are_a_step() -> None:
+    by_hand = (
+        "model.zero_grad()\nmodel(x).mean().backward()\n"
+        "with torch.no_grad():\n    for p in model.parameters():\n        p -= 0.1 * p.grad"
+    )
+
+    assert the_loop(loop(by_hand)).why == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("optimizer.zero_grad()\nmodel(x).mean().backward()\nbreak", "no step follows"),
+        (RIGHT + "\nbreak", "first round"),
+        ("optimizer.zero_grad()\nmodel(x).mean().backward()", "no step follows"),
+    ],
+)
+def test_a_loop_that_is_not_rehearsed_says_why(body: str, why: str) -> None:
+    assert why in the_loop(loop(body)).why
+
+
+def test_a_loop_with_a_single_round_needs_no_second() -> None:
+    assert the_loop(loop(RIGHT, over="for x in [torch.randn(8, 4)]:")).why == ""
+
+
+def test_a_loop_that_no_run_reaches_is_told() -> None:
+    found = the_loop(loop(RIGHT, head=HEAD + "raise SystemExit\n"))
+
+    assert "no run comes to it" in found.why
+    assert not found.begins
+
+
+def test_settings_are_told_with_what_was_tried_of_them() -> None:
+    body = RIGHT.replace("optimizer.step", "if args.clip:\n    clip(model)\noptimizer.step")
+    head = HEAD + (
+        "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
+        "def clip(model):\n    nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+    )
+
+    assert the_loop(loop(body, head=head)).settings == ("args.clip true and false",)
+
+
+def test_a_function_that_nobody_calls_is_where_a_rehearsal_begins() -> None:
+    code = """\
+def train(model, optimizer, loader):
+    for x in loader:
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+"""
+
+    assert the_loop(code).begins == ("train() of line 1, which nobody calls",)
+
+
+def test_what_silenced_the_rules_in_every_run_is_told() -> None:
+    body = "elsewhere.backward_and_more(model(x).mean())\nmodel(x).mean().backward()\n"
+    found = the_loop(loop(body + "optimizer.step()", head=HEAD + "import elsewhere\n"))
+
+    assert found.why == ""
+    assert found.doubts == ("gradients are handled in code that is not seen",)
+
+
+LIGHTNING = """\
+import lightning as L
+import torch
+
+
+class Net(L.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.automatic_optimization = False
+        self.layer = torch.nn.Linear(4, 1)
+
+    def training_step(self, batch, index):
+        optimizer = self.optimizers()
+        optimizer.zero_grad()
+        self.manual_backward(self.layer(batch).mean())
+        optimizer.step()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+"""
+IGNITE = """\
+import torch
+from ignite.engine import Engine
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def update(engine, batch):
+    optimizer.zero_grad()
+    model(batch).mean().backward()
+    optimizer.step()
+
+
+trainer = Engine(update)
+trainer.run(loader, max_epochs=3)
+"""
+
+
+@pytest.mark.parametrize(("code", "line"), [(LIGHTNING, "11"), (IGNITE, "8")])
+def test_what_a_framework_calls_for_each_batch_is_a_loop_too(code: str, line: str) -> None:
+    found = the_loop(code)
+
+    assert (found.place, found.why) == (line, "")
+    assert "called by a framework" in found.what
+
+
+def test_the_command_explains_its_silence_loop_by_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(loop(RIGHT) + loop(RIGHT + "\nbreak", head=""))
+
+    assert main(["check", "train.py", "--explain-silence", "--statistics"]) == 0
+
+    assert capsys.readouterr().out == (
+        "nothing found: 1 training loop checked, 1 not understood\n"
+        "train.py:7  for x in loader\n"
+        "   1 rehearsal, from train.py, run as a script\n"
+        "train.py:11  for x in loader\n"
+        "   not rehearsed through two rounds to a step: it is left in its first round\n"
+        "   1 rehearsal, from train.py, run as a script\n"
+        "training loops: 2 seen, 1 rehearsed through to a step (50%), 1 not understood\n"
+        "     1 it is left in its first round\n"
+    )
+
+
+def test_an_output_for_machines_stays_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(loop(RIGHT))
+
+    main(["check", "train.py", "--explain-silence", "--format", "json"])
+
+    out, err = capsys.readouterr()
+    assert json.loads(out)["findings"] == []
+    assert "train.py:7  for x in loader" in err
+
+
+def test_a_notebooks_loop_is_told_by_its_cell(tmp_path: Path) -> None:
+    cells = [{"cell_type": "code", "source": text} for text in (HEAD, loop(RIGHT, head=""))]
+    book = tmp_path / "train.ipynb"
+    book.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}))
+
+    from gradkeeper.lint.check import check_bytes
+
+    (found,) = check_bytes(book.read_bytes(), str(book)).training
+    assert found.place == "cell 2:1"
