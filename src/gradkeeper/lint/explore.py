@@ -137,6 +137,9 @@ class Root:
 def roots(program: Program) -> Iterator[list[Run]]:
     """The runs of each script, then of each training function that none of them reached."""
     for path, tree in program.project.files.items():
+        if program.operations > program.budget:
+            program.coverage.spent = True
+            return
         if path not in program.project.imported or _is_script(tree):
             yield explore(program, Root(path))
     while True:
