@@ -530,7 +530,10 @@ def test_gradients_that_fully_shard_was_told_not_to_exchange() -> None:
     "built",
     [
         "import bitsandbytes as bnb\noptimizer = bnb.optim.AdamW8bit(model.parameters())\n",
+        "from torchao.optim import AdamW8bit\noptimizer = AdamW8bit(model.parameters())\n",
         "from lion_pytorch import Lion\noptimizer = Lion(model.parameters())\n",
+        "from composer.optim import DecoupledAdamW\n"
+        "optimizer = DecoupledAdamW(model.parameters())\n",
         "import schedulefree\noptimizer = schedulefree.AdamWScheduleFree(model.parameters())\n",
         "import horovod.torch as hvd\noptimizer = hvd.DistributedOptimizer(optimizer)\n",
         "from timm.optim import create_optimizer_v2\noptimizer = create_optimizer_v2(model)\n",
@@ -568,6 +571,80 @@ def test_networks_out_of_other_packages(built: str) -> None:
 
     check(each("net(x).mean().backward()", "optimizer.step()", "net.zero_grad()", head=head))
     check(each("net(x).mean().backward()", "optimizer.step()  # GK101", head=head))
+
+
+AVERAGED = (
+    HEAD
+    + """\
+from torch.optim.swa_utils import SWALR, AveragedModel, update_bn
+averaged = AveragedModel(model)
+swa = SWALR(optimizer, swa_lr=0.05)
+for epoch in range(9):
+    for x in loader:
+        model(x).mean().backward()
+        optimizer.step(){mark}
+        {zero}
+    averaged.update_parameters(model)
+    swa.step()
+update_bn(loader, averaged)
+"""
+)
+
+
+def test_averaged_weights_are_a_copy_that_nobody_steps() -> None:
+    check(AVERAGED.format(mark="", zero="optimizer.zero_grad()"))
+    check(AVERAGED.format(mark="  # GK101", zero="pass"))
+
+
+def test_an_optimizer_of_opacus_normalises_by_itself() -> None:
+    private = (
+        "from opacus import PrivacyEngine\nmodel, optimizer, loader = PrivacyEngine().make_private("
+        "module=model, optimizer=optimizer, data_loader=DataLoader(data, 8))\n"
+    )
+    plain = "loader = DataLoader(data, 8)\n"
+    body = (
+        "F.mse_loss(model(x), x).backward()",
+        "if (i + 1) % 4 == 0:",
+        "    optimizer.step(){mark}",
+        "    optimizer.zero_grad()",
+    )
+    right, wrong = ([line.format(mark=mark) for line in body] for mark in ("", "  # GK201"))
+    over = "for i, x in enumerate(loader):"
+
+    check(each(*right, over=over, head=HEAD + private))
+    assert ("GK201", 13) in rehearsed(each(*wrong, over=over, head=HEAD + plain))
+
+
+COMPOSER = """\
+import torch
+from composer import ComposerModel, Trainer
+
+class Net(ComposerModel):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 1)
+
+    def forward(self, batch):
+        return self.layer(batch)
+
+    def loss(self, outputs, batch):
+        return outputs.mean()
+
+model = Net()
+optimizer = torch.optim.AdamW(model.parameters())
+{rest}
+"""
+BY_COMPOSER = "Trainer(model=model, optimizers=optimizer, train_dataloader=loader).fit()"
+BY_HAND = """\
+for batch in loader:
+    model.loss(model(batch), batch).backward()
+    optimizer.step()  # GK101
+"""
+
+
+def test_composer_keeps_a_loop_of_its_own() -> None:
+    check(COMPOSER.format(rest=BY_COMPOSER))
+    check(COMPOSER.format(rest=BY_HAND))
 
 
 def test_the_first_step_of_sam_is_no_update() -> None:
