@@ -85,7 +85,8 @@ class Coverage:
         story = self._stories.get(node)
         what = _described(node)
         if story is None:
-            return TrainingLoop(place, what, why=TOO_LARGE if self.spent else NEVER)
+            left_over = self.spent and _says_backward(node)
+            return TrainingLoop(place, what, why=TOO_LARGE if left_over else NEVER)
         return TrainingLoop(
             place,
             what,
@@ -105,6 +106,13 @@ class Coverage:
         if not story.stepped:
             return "no step follows its backward"
         return "it is left in its first round"
+
+
+def _says_backward(node: ast.AST) -> bool:
+    """The loop itself sends a loss back; of others it is only supposed, by names in them."""
+    return any(
+        isinstance(one, ast.Attribute) and one.attr.endswith("backward") for one in ast.walk(node)
+    )
 
 
 def _settings(found: Mapping[str, set[bool]]) -> Iterable[str]:
