@@ -30,7 +30,6 @@ ONE_SIDED = {rule.code for rule in ALL if any(block.side for block in rule.block
 """Rules that only reading or only running can apply."""
 KNOWN = {
     22: "a step without any backward, behind a check for NaN: the linter holds it for chance",
-    55: "an optimizer that is built anew each round is another one to the linter",
 }
 """Seeds on which they are known to differ, with the reason: this list only shrinks."""
 Texts = Mapping[str, str]

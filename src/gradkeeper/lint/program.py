@@ -15,6 +15,8 @@ from gradkeeper.model.finding import Finding
 FROM = rb"(?m)^[ \t]*from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]*(?:\(([^)]*)\)|([^\n#;]*))"
 IMPORT = rb"(?m)^[ \t]*import[ \t]+([\w., \t]+)"
 NAME = rb"(\w+|\*)(?:[ \t]+as[ \t]+\w+)?"
+ACTS = re.compile(rb"(?m)^(?:for|while|with)[ \t(]|^[\w.]+\(")
+"""A script does something by itself, as a module that only defines does not."""
 HIGHEST = 6
 """Folders above a file in which its imports are looked for, at most."""
 ROOTS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
@@ -71,7 +73,7 @@ def sketch(path: str, raw: bytes) -> Sketch | None:
     if path.endswith(".ipynb"):
         return None
     trains = may_train(raw)
-    if not trains and b"optim" not in raw and b"__main__" not in raw:
+    if not trains and b"optim" not in raw and b"__main__" not in raw and not ACTS.search(raw):
         return None
     return Sketch(path, trains, tuple(dict.fromkeys(_imports(raw))))
 
