@@ -520,6 +520,47 @@ for name, loss in (("a network", "model(**inputs)[0]"), ("unseen code", "loss_of
     )
 
 
+SEVERAL_RUNS = """
+    import torch
+    from texts import Model, args, loss_of, make_loader
+
+    def train(seed):
+        model = Model(seed)
+        optimizer = torch.optim.AdamW(model.parameters())
+        for step, batch in enumerate(make_loader(args)):
+            {every}
+            loss = loss_of(batch) / args.accumulation
+            loss.backward()
+            if (step + 1) % args.accumulation == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+
+    for seed in [1, 2, 3]:
+        train(seed)
+"""
+twins(
+    "an optimizer that is built for each of several runs",
+    SEVERAL_RUNS.format(every="optimizer.zero_grad()  # <- GK102"),
+    SEVERAL_RUNS.format(every="pass"),
+)
+twins(
+    "a loss of unknown origin for several optimizers of one line",
+    SEVERAL_RUNS.format(every="optimizer.zero_grad()  # <- GK102"),
+    """
+    import torch
+    from texts import loss_of, loader, networks
+
+    optimizers = [torch.optim.Adam(one.parameters()) for one in networks]
+    for batch in loader:
+        loss_of(batch).backward()
+        for optimizer in optimizers:
+            optimizer.step()
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+    """,
+)
+
+
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:
     assert marked(FAULTY[name])

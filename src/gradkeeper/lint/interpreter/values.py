@@ -99,6 +99,10 @@ class Value:
         """It does something when it is used: one of several must not be taken for another."""
         return False
 
+    def recurs(self) -> bool:
+        """In a collection of unknown length, it may stand for the elements that follow it."""
+        return True
+
     def absorbs(self) -> bool:
         """Combined with something unknown it stays what it is, as a tensor does."""
         return False
@@ -818,11 +822,11 @@ class List(Collection):
 
     def iterate(self, m: Machine) -> Iterator[Value]:
         yield from tuple(self.values)
-        while self.open and self.values:
+        while self.endless():
             yield self.values[-1]
 
     def endless(self) -> bool:
-        return self.open and bool(self.values)
+        return self.open and bool(self.values) and self.values[-1].recurs()
 
     def truth(self, m: Machine) -> bool | Condition:
         return True if self.values else (Condition("", self) if self.open else False)

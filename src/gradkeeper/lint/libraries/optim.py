@@ -59,6 +59,9 @@ class Optimizer(StandIn):
     def text(self) -> str:
         return self.owner.name
 
+    def recurs(self) -> bool:
+        return False  # the next one has other parameters, and its own step
+
     def named(self, m: Machine, name: str) -> None:
         if not self.named_by:
             self.named_by = True

@@ -398,14 +398,38 @@ def _settle_losses(m: Machine, tape: Tape) -> None:
     """A loss of unknown origin is for whoever steps next, as long as that is always the same."""
     near = _followers(tape, within_a_batch=True)
     followers = {**_followers(tape, within_a_batch=False), **near}
+    next_steps = _next_steps(tape)
     for note in tape.notes:
         if note.kind is not ev.Backward or not (note.open or not note.targets):
             continue
         owners = followers.get(note.site, set()) or set(tape.owners[:1])
+        if len({owner.site for owner in owners}) == 1 and id(note) in next_steps:
+            # Built anew for every fold or every run, by one line: the loss is for the present one.
+            owners = {next_steps[id(note)]}
         if len(owners) == 1:
             note.targets = (*note.targets, *owners)
         elif not note.targets:
             m.doubt("which optimizer a loss is for cannot be told")
+
+
+def _next_steps(tape: Tape) -> dict[int, Owner]:
+    """By backward: who alone steps next; after the last step, who stepped last."""
+    found: dict[int, Owner] = {}
+    waiting: list[Note] = []
+    stepping: set[Owner] = set()
+    last: set[Owner] = set()
+    for note in [*tape.notes, Note(ev.Backward, Site("", 1))]:
+        if note.kind is ev.Step and note.owner is not None:
+            stepping.add(note.owner)
+        elif note.kind is ev.Backward:
+            if stepping:
+                if len(stepping) == 1:
+                    found.update((id(one), *stepping) for one in waiting)
+                waiting, last, stepping = [], stepping, set()
+            waiting.append(note)
+    if len(last) == 1:
+        found.update((id(one), *last) for one in waiting)
+    return found
 
 
 def _update_unseen(tape: Tape) -> None:
