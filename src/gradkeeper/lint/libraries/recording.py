@@ -423,12 +423,12 @@ def _next_steps(tape: Tape) -> dict[int, Owner]:
             stepping.add(note.owner)
         elif note.kind is ev.Backward:
             if stepping:
-                if len(stepping) == 1:
-                    found.update((id(one), *stepping) for one in waiting)
+                for owner in stepping if len(stepping) == 1 else ():
+                    found.update((id(one), owner) for one in waiting)
                 waiting, last, stepping = [], stepping, set()
             waiting.append(note)
-    if len(last) == 1:
-        found.update((id(one), *last) for one in waiting)
+    for owner in last if len(last) == 1 else ():
+        found.update((id(one), owner) for one in waiting)
     return found
 
 
