@@ -26,7 +26,13 @@ def weigh(runs: list[Run]) -> Iterator[Finding]:
 def _speaks(run: Run, finding: Finding) -> bool:
     if finding.rule in FROM_ABSENCE and not run.ended:
         return False
+    if finding.rule == "GK102" and not run.steps and run.steps_elsewhere:
+        return False  # a trial of what fits into memory; the training is elsewhere
     return may_speak(run, finding.rule)
+
+
+def _from_absence(finding: Finding, run: Run) -> bool:
+    return finding.rule in FROM_ABSENCE or (finding.rule == "GK102" and not run.steps)
 
 
 def _weighed(key: Key, having: list[Run], runs: list[Run]) -> Finding:
@@ -36,7 +42,7 @@ def _weighed(key: Key, having: list[Run], runs: list[Run]) -> Finding:
     standing = [run for run in having if run.verified and not refuted(run, key, runs)]
     for run in standing:
         when = _setting(key, run, runs)
-        if when is not None and not (when and finding.rule in FROM_ABSENCE):
+        if when is not None and not (when and _from_absence(finding, run)):
             return replace(run.findings[key], when=when or None)
     return replace(finding, certain=False, severity=Severity.INFO)
 

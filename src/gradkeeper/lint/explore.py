@@ -70,6 +70,8 @@ class Run:
     period: int = 1
     numbered: bool = False
     faults: tuple[Hashable, ...] = ()
+    steps_elsewhere: bool = False
+    """The program takes steps, though perhaps not in this run."""
     verified: bool = False
     """Its answers of chance were all tried the other way."""
     telling: dict[Key, Hashable] = field(default_factory=dict)
@@ -573,6 +575,7 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
     if program.relocate is not None:
         events = [replace(event, site=program.relocate(event.site)) for event in events]
     run = Run(plan, m.questions, events, {}, tuple(m.doubts), unseen, spends, ended)
+    run.steps_elsewhere = program.project.facts.steps_somewhere
     run.period = m.period
     run.lines = frozenset((event.site.file, event.site.line) for event in events)
     run.numbered = bool(m.numbers)
@@ -652,7 +655,9 @@ def _again(m: Machine, program: Program, node: ast.AST, call: Callable[[], objec
     tape = m.state(Tape)
     facts = program.project.facts
     counts = any(question.periodic for question in m.questions.values())
-    if node.name in facts.loop_names or not (tape.steps or (counts and tape.backwards)):  # type: ignore[attr-defined]
+    nobody_steps = not facts.steps_somewhere and all(owner.known for owner in tape.owners)
+    repeats = tape.steps or ((counts or nobody_steps) and tape.backwards)
+    if node.name in facts.loop_names or not repeats:  # type: ignore[attr-defined]
         return
     if not all(owner.known or _is_zeroed(tape, owner) for owner in tape.owners):
         return

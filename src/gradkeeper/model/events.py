@@ -249,12 +249,14 @@ class Escape(Event):
     been stepped in it. `everything`: what went cannot be told (an optimizer over parameters that
     are not known, a loop that unseen code drives); this holds for what is named later, too. A loss
     of which a part is not known is told by its Backward (`unseen`). Post it where it happens:
-    what came before stays known.
+    what came before stays known. `given`: they came from there instead, as a function's arguments
+    do, and are out of sight only before and after what is told here.
     """
 
     optimizers: Names = ()
     accounts: Names = ()
     everything: bool = False
+    given: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

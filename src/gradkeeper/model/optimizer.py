@@ -39,6 +39,8 @@ class Optimizer:
     """How often it was built anew, at the same line, after a step or two."""
     escaped: bool = False
     """It went to code that was not seen, which may have stepped it, or given it parameters."""
+    given: bool = False
+    """It came from code that was not seen, and went to none."""
     restored_at: Site | None = None
     """Where its weights were loaded from disk, if no gradient has come since."""
 

@@ -50,6 +50,9 @@ from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 from gradkeeper.model.site import Site, variable
 
+AGAIN = 2
+"""So often a loop's gradients were thrown away, to call it a habit."""
+
 rule = Rule("GK102", "discarded-gradient", Severity.ERROR, __doc__)
 
 
@@ -69,9 +72,26 @@ def at_close(entry: Entry[Close]) -> Iterator[Finding]:
     for trail in entry.trails:
         if trail.probe and _trained(entry, trail):
             continue
+        if _never_stepped(entry, trail):
+            yield _found(entry, trail, whole=True)
+            continue
         in_a_loop = trail.spent or trail.made > 1
         if trail.habitual and not trail.told and in_a_loop and stepped & set(trail.accounts):
             yield _found(entry, trail, whole=not trail.spent)
+
+
+def _never_stepped(entry: Entry[Close], trail: Trail) -> bool:
+    """All that a loop made was zeroed, in sight, and the optimizers it is for stepped nowhere.
+
+    Of those that were seen being built, never-stepped tells.
+    """
+    if trail.spent or trail.wasted < AGAIN or trail.made - trail.wasted > 1:
+        return False
+    accounts = [entry.before[name] for name in trail.accounts if name in entry.before]
+    owners = [entry.optimizers[name] for one in accounts for name in one.owners]
+    if not owners or any(one.moved or one.spenders for one in accounts):
+        return False
+    return all(owner.given and not owner.steps for owner in owners)
 
 
 def _trained(entry: Entry[Close], trail: Trail) -> bool:

@@ -57,6 +57,7 @@ OF_TORCH = _words("train eval step backward update zero_grad parameters to load_
 """Methods of modules and optimizers that programs also name their own functions after."""
 OF_MODULES = _words("parameters named_parameters eval state_dict zero_grad forward cuda to")
 OF_OPTIMIZERS = _words("zero_grad param_groups")
+OF_STEPPED = OF_OPTIMIZERS | _words("unscale_ scale")
 OWNERS = _words("self cls")
 OF_SCALERS = _words("scale unscale_")
 SAVES = _words("state_dict save")
@@ -167,6 +168,8 @@ class Facts:
     loud_names: set[str] = field(default_factory=set)
     credit_names: set[str] = field(default_factory=set)
     step_names: set[str] = field(default_factory=set)
+    steps_somewhere: bool = False
+    """Some line of the program steps an optimizer, or has a scaler do it."""
     loop_names: set[str] = field(default_factory=set)
     """Functions with a loop that trains, or that call one."""
     training: list[ast.AST] = field(default_factory=list)
@@ -411,6 +414,10 @@ class _Survey:
                 line.acts.add("GradScaler")  # as loud as the rest of what a scaler does
             if any(uses.get(of, set()) & OF_OPTIMIZERS for of in line.steps_of):
                 line.acts.add("step")
+        self.facts.steps_somewhere = any(
+            "step" in line.calls and any(uses.get(of, set()) & OF_STEPPED for of in line.steps_of)
+            for line in self.lines
+        )
         self._name_functions()
         for file in self.files:
             self._mark(file)

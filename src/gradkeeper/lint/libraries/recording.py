@@ -461,8 +461,10 @@ def _may_be_the_same(tape: Tape, owner: Owner) -> bool:
 def _tell_escapes(tape: Tape) -> None:
     """What went out of sight: optimizers of which unseen code has hold, or was never seen built."""
     for owner in tape.owners:
-        if owner.escaped or not owner.known or _may_be_the_same(tape, owner):
-            tape.notes.insert(0, Note(ev.Escape, owner.site, (owner,), owner=owner))
+        gone = owner.escaped or _may_be_the_same(tape, owner)
+        if gone or not owner.known:
+            fields = {"given": not gone}
+            tape.notes.insert(0, Note(ev.Escape, owner.site, (owner,), fields, owner=owner))
     if tape.unseen:
         site = tape.notes[0].site if tape.notes else Site("", 1)
         tape.notes.insert(0, Note(ev.Escape, site, fields={"everything": True}))

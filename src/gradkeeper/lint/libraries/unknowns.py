@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint import guesses
-from gradkeeper.lint.interpreter.objects import Function, Method, StandIn, flatten
+from gradkeeper.lint.interpreter.objects import Function, Instance, Method, StandIn, flatten
 from gradkeeper.lint.interpreter.values import (
     NONE,
     NOTHING,
@@ -374,7 +374,7 @@ def unseen(what: Value, call: Call) -> Value:
             escaped(m, role, last, own=one is receiver)
     if guesses.acts_on_gradients(last):
         m.doubt("gradients are handled in code that is not seen")
-    if guesses.may_step(last):
+    if guesses.may_step(last) and _reaches_weights(m, what, values):
         m.state(Tape).unseen[f"`{last}`, which is not seen, may take a step"] = None
     own = receiver is not None and _is_network(m, receiver)
     if (tensors or own or leaves_in(what.sources())) and m.state(Modes).grad:
@@ -389,6 +389,17 @@ def unseen(what: Value, call: Call) -> Value:
     if result.fixed:
         m.state(Roles).given[result.key] = [one for one in values if isinstance(one, Unknown)]
     return result
+
+
+def _reaches_weights(m: Machine, what: Value, values: list[Value]) -> bool:
+    """Whoever steps an optimizer must have it or the weights; `env.step(action)` has not."""
+    receiver = what.of if isinstance(what, Unknown) else None
+    for one in flatten(values if receiver is None else [receiver, *values]):
+        if isinstance(one, (Instance, Optimizer)) or module_of(one) or leaves_in(one.sources()):
+            return True
+    if not isinstance(what, Unknown) or "(" in what.text:
+        return False  # made by a call that was given none of it
+    return not what.given or not all(owner.known for owner in m.state(Tape).owners)
 
 
 def _is_network(m: Machine, value: Value) -> bool:

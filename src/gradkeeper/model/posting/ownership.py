@@ -114,7 +114,8 @@ def on_escape(books: Books, event: ev.Escape) -> Entry[ev.Escape]:
     optimizers = tuple(books.optimizers) if event.everything else event.optimizers
     for name in optimizers:
         owner = books.optimizer(name, event.site)
-        books.optimizers[name] = replace(owner, escaped=True)
+        given = event.given and (owner.given or not owner.escaped)
+        books.optimizers[name] = replace(owner, escaped=True, given=given)
     names = tuple(books.accounts) if event.everything else event.accounts
     return books.change(event, names, lambda account: replace(account, escaped=True))
 
