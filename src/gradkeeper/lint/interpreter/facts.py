@@ -56,6 +56,7 @@ ACTS = _words("step zero_grad backward parameters param_groups unscale_ named_pa
 OF_TORCH = _words("train eval step backward update zero_grad parameters to load_state_dict fit")
 """Methods of modules and optimizers that programs also name their own functions after."""
 OF_MODULES = _words("parameters named_parameters eval state_dict zero_grad forward cuda to")
+OF_MADE = _words("parameters named_parameters train eval zero_grad")
 OF_OPTIMIZERS = _words("zero_grad param_groups")
 OF_STEPPED = OF_OPTIMIZERS | _words("unscale_ scale")
 OWNERS = _words("self cls")
@@ -176,6 +177,8 @@ class Facts:
     """The innermost loops with a backward in them."""
     training_in: dict[str, list[ast.AST]] = field(default_factory=dict)
     """The same, by file."""
+    makers: set[int] = field(default_factory=set)
+    """Calls of which something comes that takes part in training: each time another one."""
     functions: list[tuple[ast.AST, ast.ClassDef | None]] = field(default_factory=list)
     functions_that_train: list[TrainingFunction] = field(default_factory=list)
     generators: set[int] = field(default_factory=set)
@@ -414,6 +417,7 @@ class _Survey:
                 line.acts.add("GradScaler")  # as loud as the rest of what a scaler does
             if any(uses.get(of, set()) & OF_OPTIMIZERS for of in line.steps_of):
                 line.acts.add("step")
+            self._note_maker(line)
         self.facts.steps_somewhere = any(
             "step" in line.calls and any(uses.get(of, set()) & OF_STEPPED for of in line.steps_of)
             for line in self.lines
@@ -428,6 +432,13 @@ class _Survey:
         self._find_training()
         self._find_functions_that_train()
         self._keep_what_matters()
+
+    def _note_maker(self, line: Line) -> None:
+        node = line.node
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            named = (self.facts.uses.get(last_name(one), set()) for one in node.targets)
+            if any(found & OF_MADE for found in named):
+                self.facts.makers.add(id(node.value))
 
     def _name_functions(self) -> None:
         """Functions that are loud, that credit, that spend: by themselves or by what they call."""

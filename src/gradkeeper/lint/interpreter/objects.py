@@ -195,6 +195,8 @@ class StandIn(Value):
 
     __slots__ = ()
     METHODS: ClassVar[dict[str, Stub]] = {}
+    OPTIONS: ClassVar[bool] = False
+    """What lies in it is read from a command line: numbers and names, no networks."""
 
     def __init_subclass__(cls) -> None:
         own = {

@@ -701,6 +701,7 @@ class ParsedArguments(StandIn):
     """parse_args(): options, whose defaults are one setting among others."""
 
     __slots__ = ("label",)
+    OPTIONS = True
 
     def __init__(self) -> None:
         self.label = "args"

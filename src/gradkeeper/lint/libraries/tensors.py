@@ -783,6 +783,8 @@ class Param(Value):
             return ParamData(self)
         if name == "requires_grad_":
             return BuiltIn(name, lambda call: self._set_requires_grad(call.m, call.argument(0)))
+        if name == "detach_":
+            return BuiltIn(name, lambda call: self._set_requires_grad(call.m, Constant(False)))
         if name in ("ndim", "shape", "dtype", "device", "is_leaf"):
             return ParamFact(self, "dim" if name == "ndim" else name)
         if name in ("dim", "size", "numel", "nelement", "ndimension"):

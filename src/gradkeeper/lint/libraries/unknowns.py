@@ -60,6 +60,8 @@ class Roles:
         self.found: dict[Hashable, StandIn] = {}
         self.given: dict[Hashable, list[Unknown]] = {}
         """The unknown values that unseen code was given to make another one of."""
+        self.made: dict[Hashable, int] = {}
+        """How often unseen code was asked to make the same."""
 
 
 def uses_of(m: Machine, value: Value) -> set[str]:
@@ -176,6 +178,8 @@ def kind_of(m: Machine, value: Unknown) -> str:
             if isinstance(role, kind):
                 return name
         return "scheduler" if isinstance(role, Scheduler) else "other"
+    if isinstance(value.of, StandIn) and value.of.OPTIONS:
+        return ""
     uses = uses_of(m, value)
     if uses & OF_SCALERS and uses & {"step", "update", "unscale_"}:
         return "scaler"
@@ -386,6 +390,11 @@ def unseen(what: Value, call: Call) -> Value:
     if inside and result.fixed and not isinstance(what, Constant):
         # Asked for again in the next round, it may say something else.
         result = m.unknown(f"{what.text}()", what, *values, fixed=False)
+    if result.fixed and id(m.node) in m.facts.makers:
+        made = m.state(Roles).made
+        number = made[result.key] = made.get(result.key, 0) + 1
+        if number > 1:
+            result = m.unknown(f"{what.text}()", what, *values, Constant(number))
     if result.fixed:
         m.state(Roles).given[result.key] = [one for one in values if isinstance(one, Unknown)]
     return result
