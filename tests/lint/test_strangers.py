@@ -20,6 +20,30 @@ def test_a_method_with_a_step_in_its_name_may_step() -> None:
     assert told(loop(body + "trainer.show()", head=head)) == ["GK107"]
 
 
+def test_an_environment_that_was_given_no_weights_steps_no_optimizer() -> None:
+    head = HEAD + "import gym\n\nenv = gym.make('CartPole-v1')\n"
+    body = "optimizer.zero_grad()\nmodel(x).mean().backward()\nstate, reward = env.step(x)"
+
+    assert told(loop(body, head=head)) == ["GK107"]
+
+
+def test_gradients_for_a_given_optimizer_that_are_all_zeroed_are_thrown_away() -> None:
+    code = """
+    def train(model, loader, optimizer):
+        for x in loader:
+            optimizer.zero_grad()
+            model(x).mean().backward()
+    """
+    elsewhere = """
+    def finish(optimizer):
+        optimizer.step()
+        optimizer.zero_grad()
+    """
+
+    assert told(code) == ["GK102"]
+    assert told(code + elsewhere) == []
+
+
 def test_a_wrapper_by_an_optimizers_name_is_the_optimizer_that_it_was_made_of() -> None:
     head = HEAD + "from elsewhere import spread\n\nnet, spread_opt = spread(model, optimizer)\n"
     right = "spread_opt.zero_grad()\nnet(x).mean().backward()\nspread_opt.step()"

@@ -621,8 +621,9 @@ def _start(
             function = outer
         built = len(m.state(Tape).owners)
         function.call(Call(m, _arguments(m, function)))
-        if len(m.state(Tape).owners) > built:
-            # Over an optimizer of the file itself, the file would call it.
+        new = m.state(Tape).owners[built:]
+        if new and not any(owner.known for owner in new):
+            # With an optimizer of the file, the file would call it; with its own, it is a trial.
             _again(m, program, node, lambda: function.call(Call(m, _arguments(m, function))))
         return
     cls = _find_class(frame, home)
