@@ -51,6 +51,8 @@ WITHOUT_OWNERS = frozenset({"GK301", "GK303", "GK306", "GK601", "GK604"})
 
 OF_TAILS = frozenset({"GK202", "GK203"})
 """Rules about what a window holds when its loop ends."""
+OF_RHYTHM = frozenset({"GK102", "GK205", "GK401"})
+"""Rules about what is left undone: a batch that is left out for its numbers is none of it."""
 
 Key = tuple[str, str, int]
 
@@ -450,7 +452,7 @@ def _by_the_way(run: Run, key: Hashable, rule: str) -> bool:
     if question is None:
         return False
     if isinstance(question.condition.left, Finite):
-        return rule in OF_TAILS or rule == "GK401"
+        return rule in OF_TAILS or rule in OF_RHYTHM
     return question.once and rule in OF_TAILS
 
 
