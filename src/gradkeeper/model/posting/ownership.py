@@ -129,7 +129,7 @@ def on_close(books: Books, event: ev.Close) -> Entry[ev.Close]:
         before,
         {},
         optimizers=closing,
-        trails=_trails(books, event.optimizers, names),
+        trails=_trails(books, event.optimizers),
         pending=dict(books.credits),
     )
     for owner in closing.values():
@@ -139,15 +139,18 @@ def on_close(books: Books, event: ev.Close) -> Entry[ev.Close]:
     return entry
 
 
-def _trails(books: Books, closing: tuple[str, ...] | None, names: set[str]) -> tuple[Trail, ...]:
-    """The lines to judge now: all, or those whose gradients only these optimizers could spend."""
+def _trails(books: Books, closing: tuple[str, ...] | None) -> tuple[Trail, ...]:
+    """The lines to judge now: all, or those whose gradients only these optimizers could spend.
+
+    What nobody owns, nobody spends.
+    """
     if closing is None:
         return tuple(books.lines())
-    alone = {name for name in names if set(books.account(name).owners) <= set(closing)}
     lines = []
     for trail in books.lines():
         reached = books.accounts.keys() & set(trail.accounts)
-        if reached and reached <= alone:
+        owners = {owner for name in reached for owner in books.account(name).owners}
+        if owners and owners <= set(closing):
             lines.append(trail)
     return tuple(lines)
 
