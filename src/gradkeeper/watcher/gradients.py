@@ -225,6 +225,12 @@ class Cohort:
         part.unseen = self.unseen
         return part
 
+    def note_weights(self) -> None:
+        """From now on, the weights as they are count as unmoved."""
+        self.memory = None
+        for mark in self.marks:
+            mark.note_weight()
+
     def look(self, *, closely: bool) -> list[Mark]:
         """The members to look at: all of them, or the few whose turn it is."""
         if closely:

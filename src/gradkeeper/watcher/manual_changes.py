@@ -200,9 +200,7 @@ class ManualChanges:
         if cohort.descends:
             cohort.fresh = 0
             cohort.spent = True
-        cohort.memory = None
-        for mark in cohort.marks:
-            mark.note_weight()
+        cohort.note_weights()
 
     def _along_gradient(self, cohort: Cohort) -> bool:
         if cohort.memory is None or cohort.owners:

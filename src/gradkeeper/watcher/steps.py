@@ -95,6 +95,9 @@ class Steps:
         if self._underway.running:
             return
         if closure:
+            for cohort in self._optimizers.cohorts(name):
+                # It was this step that moved them, and nobody's hand.
+                cohort.note_weights()
             self._step(optimizer, name)
         mine = self._optimizers.cohorts(name)
         if self._log.steady:
