@@ -561,6 +561,35 @@ twins(
 )
 
 
+LISTED = """
+    import torch
+    from texts import Model, loader, are_groups
+
+    def create(params):
+        params = {params}
+        return torch.optim.Adam(params){mark}
+
+    model = Model()
+    params = model.parameters()
+    {counted}
+    optimizer = create(params)
+    for batch in loader:
+        optimizer.zero_grad()
+        model(batch).mean().backward()
+        optimizer.step()
+"""
+EITHER = "params if are_groups(params) else list(params)"
+twins(
+    "an iterator that is read on one way and handed on on the other",
+    LISTED.format(
+        params=f"{EITHER}  # <- GK306",
+        mark="  # <- GK306",
+        counted="print(sum(p.numel() for p in params))",
+    ),
+    LISTED.format(params=EITHER, mark="", counted="print(params)"),
+)
+
+
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:
     assert marked(FAULTY[name])

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from gradkeeper.lint.interpreter.expressions import OneShot
 from gradkeeper.lint.interpreter.objects import (
     BuiltIn,
     Function,
@@ -47,7 +46,7 @@ from gradkeeper.lint.libraries.driving import Framework
 from gradkeeper.lint.libraries.nn import MODULE, Module, module_of, unseen_network
 from gradkeeper.lint.libraries.optim import stranger
 from gradkeeper.lint.libraries.recording import Tape
-from gradkeeper.lint.libraries.tensors import Fetched, Finite, Param, Params, weigh
+from gradkeeper.lint.libraries.tensors import Fetched, Finite, Param, weigh
 from gradkeeper.lint.libraries.torch import InMode, NoSync
 from gradkeeper.model import events as ev
 
@@ -148,9 +147,6 @@ class StandardLibraries:
                 made.foresee(m, first)
             else:
                 made.take(m, first, base.text)
-                if isinstance(first, (Params, OneShot)) and instance.cls.member("__init__"):
-                    # Not read yet: the class's own __init__ comes first, and hands it on.
-                    first.used = False
             return made
         if base.name.startswith("torch.nn."):
             inner = base.make(Call(m, call.args, call.kwargs))

@@ -654,6 +654,8 @@ class Params(Value):
 
     def take(self, m: Machine, use: str) -> tuple[Leaf, ...]:
         """The parameters, once: what takes them from a used-up iterator gets none."""
+        if self.one_shot:
+            m.must_be_sure()  # `params if isinstance(params, list) else list(params)`
         if self.one_shot and self.used:
             m.state(Tape).note(m, ev.Exhaust, use=use)
             return ()
