@@ -590,6 +590,29 @@ twins(
 )
 
 
+WANTED = """
+    import torch
+    from continual import Buffer, Model, loader
+
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    buffer = Buffer()
+    for x, y in loader:
+        optimizer.zero_grad()
+        model(x, y).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        model(x, y).sum().backward()
+        buffer.add({what})
+        optimizer.zero_grad(){mark}
+"""
+twins(
+    "gradients that are wanted for themselves, out of sight",
+    WANTED.format(what="x", mark="  # <- GK102"),
+    WANTED.format(what="model.get_grads().clone()", mark=""),
+)
+
+
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:
     assert marked(FAULTY[name])

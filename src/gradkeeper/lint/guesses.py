@@ -28,6 +28,8 @@ ACTS = re.compile(r"backward|zero_?grad|clear_?grad|reset_?grad|optimi[sz]e_step
 """Functions that say they handle gradients."""
 
 
+READS = re.compile(r"grad", re.I)
+"""Functions that look at gradients, or handle them: test_twins.py, gradients that are wanted."""
 STEPS = re.compile(r"(^|_)step(s|_|$)|^optimi[sz]e", re.I)
 """Functions that may take a step: test_strangers.py, `trainer.update_step()`."""
 STEPS_AND_MORE = re.compile(r"^step_(and|with)_", re.I)
@@ -55,6 +57,11 @@ def _kind(last: str, steps: bool) -> str:
 
 def kind_of(text: str, uses: set[str]) -> str:
     return _kind(text.rpartition(".")[2], "step" in uses)
+
+
+@lru_cache(maxsize=4096)
+def reads_gradients(name: str) -> bool:
+    return READS.search(name) is not None
 
 
 @lru_cache(maxsize=4096)

@@ -35,6 +35,7 @@ from gradkeeper.lint.libraries.tensors import (
     credit,
     mix,
 )
+from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine
@@ -378,6 +379,8 @@ def unseen(what: Value, call: Call) -> Value:
             escaped(m, role, last, own=one is receiver)
     if guesses.acts_on_gradients(last):
         m.doubt("gradients are handled in code that is not seen")
+    elif guesses.reads_gradients(last) and m.state(Tape).waiting:
+        _read_gradients(m, [receiver, *values] if receiver is not None else values)
     if guesses.may_step(last) and _reaches_weights(m, what, values):
         m.state(Tape).unseen[f"`{last}`, which is not seen, may take a step"] = None
     own = receiver is not None and _is_network(m, receiver)
@@ -409,6 +412,20 @@ def _reaches_weights(m: Machine, what: Value, values: list[Value]) -> bool:
     if not isinstance(what, Unknown) or "(" in what.text:
         return False  # made by a call that was given none of it
     return not what.given or not all(owner.known for owner in m.state(Tape).owners)
+
+
+def _read_gradients(m: Machine, values: list[Value]) -> None:
+    """`network.get_grads()`, out of sight: whoever asks for gradients wants them for themselves."""
+    leaves: dict[Leaf, None] = {}
+    for one in flatten(values):
+        role = role_of(m, one) if isinstance(one, Unknown) else None
+        found = role.leaves() if isinstance(role, Module) else leaves_in(one.sources())
+        leaves.update(dict.fromkeys(found))
+    for note in m.state(Tape).notes if not leaves else ():
+        if note.kind is ev.Backward:
+            leaves.update((one, None) for one in note.targets if isinstance(one, Leaf))
+    if leaves:
+        m.state(Tape).note(m, ev.Read, leaves)
 
 
 def _is_network(m: Machine, value: Value) -> bool:
