@@ -403,7 +403,8 @@ def _settle_losses(m: Machine, tape: Tape) -> None:
         if note.kind is not ev.Backward or not (note.open or not note.targets):
             continue
         owners = followers.get(note.site, set()) or set(tape.owners[:1])
-        if len({owner.site for owner in owners}) == 1 and id(note) in next_steps:
+        lines = {owner.site for owner in owners}
+        if len(owners) > len(lines) == 1 and id(note) in next_steps:
             # Built anew for every fold or every run, by one line: the loss is for the present one.
             owners = {next_steps[id(note)]}
         if len(owners) == 1:
