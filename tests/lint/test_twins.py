@@ -613,6 +613,48 @@ twins(
 )
 
 
+YIELDED = """
+    import torch
+    from torch import nn
+    from images import loader, config
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.backbone = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8))
+            self.head = nn.Conv2d(8, 2, 1)
+
+        def forward(self, x):
+            return self.head(self.backbone(x))
+
+        def slow(self):
+            for part in self.backbone.modules():
+                if isinstance(part, nn.Conv2d):
+                    for p in part.parameters():
+                        if p.requires_grad:
+                            yield p
+
+        def fast(self):
+            for p in self.head.parameters():
+                yield p
+
+    net = Net()
+    groups = [{{"params": net.slow()}}, {{"params": net.fast(), "lr": config.lr}}]
+    optimizer = torch.optim.SGD(groups, lr=0.1)
+    for epoch in range(config.epochs):
+        for x in loader:
+            {cleared}
+            net(x).mean().backward()
+            optimizer.step(){mark}
+        torch.save({{"net": net.state_dict(), "optimizer": optimizer.state_dict()}}, "last.pt")
+"""
+twins(
+    "parameters that a generator of the program yields",
+    YIELDED.format(cleared="pass", mark="  # <- GK101"),
+    YIELDED.format(cleared="optimizer.zero_grad()", mark=""),
+)
+
+
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:
     assert marked(FAULTY[name])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from gradkeeper.lint.interpreter.expressions import OneShot
-from gradkeeper.lint.interpreter.objects import BuiltIn, StandIn, flatten, visible
+from gradkeeper.lint.interpreter.objects import BuiltIn, Generator, StandIn, flatten, visible
 from gradkeeper.lint.interpreter.state import RaisedError
 from gradkeeper.lint.interpreter.values import (
     NONE,
@@ -1087,6 +1087,18 @@ class Guards:
         self.asked: set[Leaf] = set()
 
 
+def _yielded(m: Machine, generator: Generator) -> list[Leaf]:
+    """The parameters that a generator of the program gives."""
+    found: dict[Leaf, None] = {}
+
+    def take(element: Value) -> bool:
+        found.update(dict.fromkeys(leaves_in(element.sources())))
+        return False
+
+    generator.for_each(m, take)
+    return list(found)
+
+
 def parameters_in(m: Machine, value: Value, use: str) -> tuple[list[Leaf], bool]:
     """The parameters that a value stands for, and whether that is all of them.
 
@@ -1106,6 +1118,10 @@ def parameters_in(m: Machine, value: Value, use: str) -> tuple[list[Leaf], bool]
         elif isinstance(part, Unknown):
             leaves = leaves_in(part.sources())
             found.update(dict.fromkeys(leaves))
+            whole = False
+        elif isinstance(part, Generator):
+            # `yield p` for some of them: what it leaves out under a condition is not known.
+            found.update(dict.fromkeys(_yielded(m, part)))
             whole = False
         elif isinstance(part, (Param, Tensor)) or not tuple(part.held()):
             found.update(dict.fromkeys(leaves_in(part.sources())))
