@@ -45,6 +45,8 @@ WINDOW = 3
 BY_CHANCE: frozenset[Mode] = frozenset({"yes", "no", "later yes", "later no"})
 OPERATIONS = 100_000
 TOTAL = 40_000
+OF_A_FILE = 10_000
+"""What a file more, in which nothing trains, may cost."""
 
 WITHOUT_OWNERS = frozenset({"GK301", "GK303", "GK306", "GK601", "GK604"})
 """Rules that don't depend on who owns what, or on what unseen code does to gradients."""
@@ -114,7 +116,10 @@ class Program:
     @property
     def budget(self) -> int:
         training = self.project.facts.training_in
-        return TOTAL * max(1, sum(1 for path in self.project.files if training.get(path)))
+        files = self.project.files
+        return TOTAL * max(1, sum(1 for path in files if training.get(path))) + OF_A_FILE * (
+            len(files) - 1
+        )
 
     def may_go_on(self, share: int = 1) -> bool:
         """Neither this beginning nor the whole program has used up what it may."""
@@ -140,7 +145,10 @@ class Root:
 
 def roots(program: Program) -> Iterator[list[Run]]:
     """The runs of each script, then of each training function that none of them reached."""
-    for path, tree in program.project.files.items():
+    training = program.project.facts.training_in
+    files = program.project.files.items()
+    # Those with a loop of their own first: should the budget end, it ends with the others.
+    for path, tree in sorted(files, key=lambda one: not training.get(one[0])):
         if program.operations > program.budget:
             program.coverage.spent = True
             return
