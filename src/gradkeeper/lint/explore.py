@@ -652,8 +652,10 @@ def _start(
         def call() -> None:
             m.run_function(member, Call(m, [instance, *_arguments(m, member)[1:]]))
 
+        built = len(m.state(Tape).owners)
         call()
-        _again(m, program, node, call)
+        if not any(owner.known for owner in m.state(Tape).owners[built:]):
+            _again(m, program, node, call)
     else:
         instance.attribute(m, node.name).call(Call(m))
 

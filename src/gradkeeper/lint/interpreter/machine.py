@@ -269,6 +269,7 @@ class Machine(Statements):
         made = Class(node, self.frame, bases)
         frame = Frame({}, self.frame, self.frame.module or self.frame, node.name, self.frame.file)
         frame.home = made
+        frame.of_class = True
         made.members = frame.names
         outer, self.frame = self.frame, frame
         try:

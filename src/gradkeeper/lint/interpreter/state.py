@@ -129,6 +129,8 @@ class Frame:
     """Names declared global or nonlocal, with the frame they live in."""
     returns: list[tuple[Condition, Value]] = field(default_factory=list)
     """What quiet branches would have returned."""
+    of_class: bool = False
+    """The body of a class, whose names its methods don't see."""
     yields: Any = None
     """What a `yield` does with its value."""
 
@@ -139,6 +141,8 @@ class Frame:
             if found is not None:
                 return found
             frame = frame.around
+            while frame is not None and frame.of_class:
+                frame = frame.around
         return None
 
     def owner_of(self, name: str) -> dict[str, Value]:
