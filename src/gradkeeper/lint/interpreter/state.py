@@ -301,6 +301,8 @@ class State:
         self._instances: dict[int, int] = {}
         """How many objects of each class were made."""
         self._places: dict[Hashable, Hashable] = {}
+        self._passed: dict[tuple[str, int], Hashable] = {}
+        """By the line of a test: the bound that a counter has passed there."""
         self._met: dict[int, int] = {}
         self.faults: dict[Hashable, int] = {}
         """How often each try block was entered."""
@@ -643,7 +645,20 @@ class State:
         if not question.periodic:
             self._note_rhythm(question, condition)
         mode = self.plan.chance.get(key)
+        if question.bound and mode is None:
+            return self._up_to_bound(question, condition)
         return _by_chance(mode, question, self.plan)
+
+    def _up_to_bound(self, question: Question, condition: Condition) -> bool:
+        """A bound that was moved on when the counter passed it is not passed again at once."""
+        passing = condition.right is not None and self.counts(condition.right)
+        place = (self.frame.file, question.line)
+        before = self._passed.get(place)
+        if before is not None and before != question.key:
+            return not passing
+        if question.answer == passing:
+            self._passed[place] = question.key
+        return question.answer
 
     def _question_key(self, condition: Condition) -> Hashable:
         right = condition.right
