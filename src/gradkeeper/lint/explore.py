@@ -53,7 +53,7 @@ WITHOUT_OWNERS = frozenset({"GK301", "GK303", "GK306", "GK601", "GK604"})
 
 OF_TAILS = frozenset({"GK202", "GK203"})
 """Rules about what a window holds when its loop ends."""
-OF_RHYTHM = frozenset({"GK102", "GK205", "GK401"})
+OF_RHYTHM = frozenset({"GK102", "GK201", "GK205", "GK304", "GK401"})
 """Rules about what is left undone: a batch that is left out for its numbers is none of it."""
 
 Key = tuple[str, str, int]

@@ -366,16 +366,13 @@ class Machine(Statements):
             found = value.next_element(self)
             if found is not None:
                 return found
-        if isinstance(value, Iterated) and self.goes_over(value, default is not None):
-            value.given += 1
-            if value.given > self.loops[-1].rounds and default is not None:
-                return default
-        elif isinstance(value, Iterated):
-            value.given += 1
         if isinstance(value, (Iterated, Generator)):
-            found = next(iter(value.iterate(self)), None)
-            if found is None and isinstance(value, Iterated):
-                found = default
+            over = self.goes_over(value, default is not None)
+            if isinstance(value, Iterated):
+                value.given += 1
+                if over and value.given > self.loops[-1].rounds and default is not None:
+                    return default
+            found = next(iter(value.iterate(self)), default)
             if found is not None:
                 return found
         return self.unknown(f"next({value.text})", value, element=True, data=True)

@@ -401,13 +401,13 @@ class Statements(Expressions):
         """The loop credits and does not spend: the step comes after it."""
         return id(node) in self.facts.fills
 
-    def goes_over(self, value: Iterated, told: bool) -> bool:
+    def goes_over(self, value: Iterated | Generator, told: bool) -> bool:
         """Whether the loop that is being run is a `while` that takes its elements from here."""
         loop = self.loops[-1] if self.loops else None
         if loop is None or not isinstance(loop.node, ast.While) or loop.kind != "batches":
             return False
         if loop.iterable is None:
-            self._measure(loop, value.of)
+            self._measure(loop, value.of if isinstance(value, Iterated) else value)
             loop.iterable, loop.told = value, told
         return loop.iterable is value
 
