@@ -294,3 +294,38 @@ def test_a_function_that_tries_one_step_is_not_called_for_each_batch() -> None:
 
     assert told(code.format(train="")) == []
     assert told(code.format(train=train)) == ["GK604"]
+
+
+def test_layers_that_are_added_to_a_list_belong_to_it() -> None:
+    code = """
+    import torch
+    from elsewhere import make
+
+    class Adam(torch.optim.Optimizer):
+        def __init__(self, params):
+            super().__init__(params, {{}})
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = torch.nn.ModuleList()
+            for _ in range(3):
+                self.parts += [{part}]
+
+        def forward(self, x):
+            for part in self.parts:
+                x = part(x)
+            return x
+
+    net = Net()
+    optimizer = Adam(net.parameters())
+    for x in loader:
+        {zero}
+        net(x).mean().backward()
+        optimizer.step()
+    """
+    zero = "optimizer.zero_grad()"
+
+    assert told(code.format(part="torch.nn.Linear(3, 3)", zero=zero)) == []
+    assert told(code.format(part="torch.nn.Linear(3, 3)", zero="pass")) == ["GK101"]
+    assert told(code.format(part="make()", zero=zero)) == []

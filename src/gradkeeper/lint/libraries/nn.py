@@ -306,6 +306,12 @@ class Module(StandIn):
             self.set_attribute(call.m, str(len(self.children)), one)
         return self.me
 
+    def augment(self, m: Machine, sign: str, change: Value) -> Value | None:
+        """`layers += [layer]`."""
+        if sign != "+":
+            return None
+        return self.extend(Call(m, [change]))
+
     @visible
     def insert(self, call: Call) -> Value:
         if len(call.args) > 1:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
+from gradkeeper.lint.interpreter.expressions import OneShot
 from gradkeeper.lint.interpreter.objects import BuiltIn, Function, StandIn, visible
 from gradkeeper.lint.interpreter.values import (
     NONE,
@@ -137,6 +138,8 @@ class Optimizer(StandIn):
         leaves = list(leaves_in(value.sources()))
         if leaves:
             self._adopt(m, m.state(Tape), sorted(leaves, key=lambda leaf: leaf.name))
+        elif isinstance(value, (Params, OneShot)):
+            self.owner.known = False
         else:
             self.take(m, value, "params")
 
