@@ -329,3 +329,54 @@ def test_layers_that_are_added_to_a_list_belong_to_it() -> None:
     assert told(code.format(part="torch.nn.Linear(3, 3)", zero=zero)) == []
     assert told(code.format(part="torch.nn.Linear(3, 3)", zero="pass")) == ["GK101"]
     assert told(code.format(part="make()", zero=zero)) == []
+
+
+def test_a_copy_of_a_network_that_was_handed_in_is_a_network_of_its_own() -> None:
+    code = """
+    import copy
+    import torch
+
+    def train(model, loader):
+        low = copy.deepcopy(model)
+        optimizer = torch.optim.Adam(model.parameters())
+        for x in loader:
+            {zero}
+            low(x).sum().backward()
+            for full, half in zip(model.parameters(), low.parameters()):
+                full.grad = half.grad.float()
+                half.grad = None
+            optimizer.step()
+    """
+
+    assert told(code.format(zero="optimizer.zero_grad()")) == []
+
+
+def test_nobody_trains_under_a_setting_in_which_there_is_no_optimizer() -> None:
+    code = """
+    import torch
+    from elsewhere import make
+
+    class Model:
+        def __init__(self, options):
+            self.one, self.other = make(options), make(options)
+            if options["is_train"]:
+                self.config_training()
+
+        def config_training(self):
+            self.first = torch.optim.Adam(self.one.parameters())
+            self.second = torch.optim.Adam(self.other.parameters())
+
+        def train(self, x):
+            self.first.zero_grad()
+            self.second.zero_grad()
+            self.other(self.one(x).detach()).mean().backward()
+            self.second.step()
+            for p in self.other.parameters():
+                p.requires_grad = False
+            self.other(self.one(x)).mean().backward()
+            self.first.step()
+            for p in self.other.parameters():
+                p.requires_grad = True
+    """
+
+    assert told(code) == []

@@ -15,12 +15,18 @@ FROM_ABSENCE = frozenset({"GK103", "GK105", "GK106", "GK107", "GK307", "GK401", 
 def weigh(runs: list[Run]) -> Iterator[Finding]:
     """Each finding of these runs once, as certain as they make it."""
     found: dict[Key, list[Run]] = {}
+    runs = [run for run in runs if not _cannot_be(run, runs)]
     for run in runs:
         for key, finding in run.findings.items():
             if _speaks(run, finding):
                 found.setdefault(key, []).append(run)
     for key, having in found.items():
         yield _weighed(key, having, runs)
+
+
+def _cannot_be(run: Run, runs: list[Run]) -> bool:
+    """It needs what an object has under another setting only: `if is_train: self.optimizer = …`."""
+    return any(run.missed & other.provided for other in runs)
 
 
 def _speaks(run: Run, finding: Finding) -> bool:

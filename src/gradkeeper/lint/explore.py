@@ -74,6 +74,9 @@ class Run:
     period: int = 1
     numbered: bool = False
     faults: tuple[Hashable, ...] = ()
+    provided: frozenset[str] = frozenset()
+    missed: frozenset[str] = frozenset()
+    """Attributes that an object's __init__ has set in this run, and those it would have needed."""
     steps_elsewhere: bool = False
     """The program takes steps, though perhaps not in this run."""
     verified: bool = False
@@ -590,6 +593,7 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
     run.lines = frozenset((event.site.file, event.site.line) for event in events)
     run.numbered = bool(m.numbers)
     run.faults = tuple(m.faults)
+    run.provided, run.missed = m.provided, frozenset(m.missed)
     program.coverage.add(
         root.text,
         tape,
@@ -644,6 +648,9 @@ def _start(
     instance = m.make_instance(cls, Call(m, given))
     if isinstance(instance, Instance):
         instance.invented = True
+        m.provided = frozenset(
+            name for name, value in instance.attributes.items() if value.is_none(m) is not True
+        )
     if isinstance(instance, Instance) and m.libraries.drive(m, instance, node.name):
         return
     member = cls.member(node.name)

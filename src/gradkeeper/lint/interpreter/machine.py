@@ -329,6 +329,8 @@ class Machine(Statements):
         """An attribute that another method of the class sets: as if that one had been called."""
         if name in instance.fetching or len(self.entered) >= DEEPEST - 4:
             return None
+        if instance.invented:
+            self.missed.add(name)
         for cls in instance.cls.ancestors():
             for method in self.facts.setters.get(id(cls.code), {}).get(name, ()):
                 member = cls.members.get(method)

@@ -304,6 +304,10 @@ class State:
         self._passed: dict[tuple[str, int], Hashable] = {}
         """By the line of a test: the bound that a counter has passed there."""
         self._met: dict[int, int] = {}
+        self.provided: frozenset[str] = frozenset()
+        """What the object's own __init__ has set, of the object whose method is rehearsed."""
+        self.missed: set[str] = set()
+        """Attributes that were asked for and that no __init__ had set."""
         self.faults: dict[Hashable, int] = {}
         """How often each try block was entered."""
         self.fault_due: ast.AST | None = None

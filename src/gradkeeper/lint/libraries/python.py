@@ -41,6 +41,7 @@ from gradkeeper.lint.interpreter.values import (
     Value,
     truth_value,
 )
+from gradkeeper.lint.libraries import unknowns
 from gradkeeper.lint.libraries.leaves import words
 from gradkeeper.lint.libraries.nn import copied, module_of
 from gradkeeper.lint.libraries.tensors import Param, Params, Tensor, mix
@@ -690,6 +691,8 @@ def _deepcopy(call: Call) -> Value:
         return Dict(dict(given.values), given.open)
     if isinstance(given, List):
         return List([copied(call.m, one) for one in given.values], given.open)
+    if isinstance(given, Unknown) and unknowns.kind_of(call.m, given) == "module":
+        given = unknowns.as_module(call.m, given)
     return copied(call.m, given)
 
 
