@@ -94,11 +94,6 @@ class Run:
     def settings(self) -> dict[Hashable, bool]:
         return {key: one.answer for key, one in self.questions.items() if one.fixed}
 
-    @property
-    def closed(self) -> bool:
-        """Everything that could have done what is missing was seen."""
-        return not self.unseen and not self.doubts and self.ended
-
 
 @dataclass(slots=True)
 class Program:

@@ -67,13 +67,6 @@ class Function(Value):
     def bind(self, m: Machine, receiver: Value) -> Value:
         return Method(self, receiver)
 
-    def lacking(self, call: Call) -> list[str]:
-        """The parameters without default that a call leaves out."""
-        spec = self.code.args
-        names = [one.arg for one in (*spec.posonlyargs, *spec.args)]
-        names = names[: len(names) - len(self.defaults)]
-        return [name for name in names[len(call.args) :] if name not in call.kwargs]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Method(Value):

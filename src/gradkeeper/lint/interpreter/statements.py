@@ -85,7 +85,7 @@ class Statements(Expressions):
         return None
 
     def _augmented(self, node: ast.AugAssign) -> Signal:
-        old = self.evaluate(_loading(node.target))
+        old = self.evaluate(node.target)
         change = self.evaluate(node.value)
         self.node = node
         sign = SIGNS[type(node.op)]
@@ -598,11 +598,6 @@ LEAVES = (ast.Break, ast.Return, ast.Continue)
 def _goes_on(generator: Generator) -> bool:
     """It hands out something as long as it is asked."""
     return any(isinstance(one, ast.While) for one in ast.walk(generator.function.code))
-
-
-def _loading(target: ast.expr) -> ast.expr:
-    """The target of `x += 1`, read."""
-    return target
 
 
 def _raises(body: list[ast.stmt]) -> bool:

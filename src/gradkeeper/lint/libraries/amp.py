@@ -9,7 +9,7 @@ from gradkeeper.lint.interpreter.values import NONE, Call, Condition, Constant, 
 from gradkeeper.lint.libraries.nn import StateDict
 from gradkeeper.lint.libraries.optim import Optimizer, take_step
 from gradkeeper.lint.libraries.recording import Tape
-from gradkeeper.lint.libraries.tensors import Modes, Tensor, as_tensor
+from gradkeeper.lint.libraries.tensors import Modes, as_tensor
 from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:
@@ -174,7 +174,3 @@ def make_autocast(call: Call) -> Value:
     if enabled is None and isinstance(device, Constant) and isinstance(device.value, bool):
         enabled = device
     return Autocast(name, enabled)
-
-
-def is_scaled(value: Value) -> bool:
-    return isinstance(value, Tensor) and value.scaler is not None

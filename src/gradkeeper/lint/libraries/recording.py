@@ -252,17 +252,6 @@ def _event(m: Machine, note: Note, names: tuple[str, ...]) -> list[ev.Event]:
     return [note.kind(site=note.site, **fields)]
 
 
-WITHOUT_ACCOUNTS = (
-    ev.Batch,
-    ev.EpochBegin,
-    ev.EpochEnd,
-    ev.Close,
-    ev.Exhaust,
-    ev.Update,
-    ev.Scale,
-)
-
-
 def _name_owners(tape: Tape) -> None:
     """Two optimizers of one name are told apart by the lines where they were built."""
     taken: dict[str, int] = {}

@@ -13,7 +13,6 @@ from gradkeeper.lint import guesses
 from gradkeeper.lint.interpreter.objects import Function, Instance, Method, StandIn, flatten
 from gradkeeper.lint.interpreter.values import (
     NONE,
-    NOTHING,
     Call,
     Constant,
     Unknown,
@@ -31,7 +30,6 @@ from gradkeeper.lint.libraries.tensors import (
     Finite,
     Modes,
     Tensor,
-    as_tensor,
     credit,
     mix,
 )
@@ -471,10 +469,3 @@ def escape_function(m: Machine, function: Value) -> None:
     name = getattr(code, "name", "")
     if name in m.facts.credit_names or name in m.facts.step_names:
         m.state(Tape).unseen[f"`{name}` is called by code that is not seen"] = None
-
-
-def history_of(m: Machine, value: Value) -> Tensor:
-    return as_tensor(m, value)
-
-
-assert frozenset() == NOTHING
