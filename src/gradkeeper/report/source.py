@@ -2,6 +2,7 @@
 
 import json
 import linecache
+import os
 from functools import lru_cache
 from pathlib import Path
 
@@ -19,10 +20,16 @@ def line_of(path: str, line: int, cell: int | None = None) -> str | None:
         # Running cells have no file, and In[1] of the next session is another one: never kept here.
         lines = tuple(linecache.getlines(path))
     else:
-        lines = _lines(path, cell)
+        # Whole, because what is kept must not outlive a change of folder.
+        lines = _lines(os.path.abspath(path), cell)
     if not 1 <= line <= len(lines):
         return None
     return lines[line - 1]
+
+
+def forget() -> None:
+    """For who reports again and again: the files may have changed."""
+    _lines.cache_clear()
 
 
 @lru_cache(maxsize=64)
