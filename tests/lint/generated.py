@@ -23,7 +23,17 @@ COMMON = {
     "epochs": ("1", "2", "3"),
     "batches": ("6", "4", "7"),
     "data": ("list", "loader", "tensor", "stream"),
-    "loop": ("for", "enumerate", "from one", "range", "next", "counting while"),
+    "loop": (
+        "for",
+        "enumerate",
+        "from one",
+        "range",
+        "next",
+        "counting while",
+        "progress",
+        "restarting",
+        "cycle",
+    ),
     "optimizer": ("SGD", "momentum", "Adam"),
     "writing": WRITING,
     "writing again": WRITING,
@@ -31,8 +41,10 @@ COMMON = {
 SINGLE = {
     "family": ("single",),
     **COMMON,
+    "batch": ("pair", "dict", "moved"),
     "model": ("linear", "net", "frozen", "swapped", "deep"),
-    "owned": ("all", "head", "groups", "trainable", "kept"),
+    "thawed": ("", "later"),
+    "owned": ("all", "head", "groups", "trainable", "kept", "added"),
     "loss": ("functional", "module", "own", "sum"),
     "window": ("1", "2", "3"),
     "count": (
@@ -47,20 +59,25 @@ SINGLE = {
         "state",
         "guard",
         "inner",
+        "slice",
+        "generator",
     ),
-    "named": ("", "accumulate"),
+    "gathered": ("", "total"),
+    "named": ("", "accumulate", "config", "namespace"),
     "tail": ("", "with the gate", "after the loop"),
-    "divide": ("", "line", "inline"),
+    "divide": ("", "line", "inline", "gradients"),
     "zero": ("top", "late", "after", "epoch", "first of window"),
     "zeroed": ("optimizer", "model", "to zero", "by hand", "head"),
     "amp": ("", "scaler"),
     "cast": ("", "bfloat16", "float16"),
-    "aux": ("", "added", "own backward"),
+    "aux": ("", "added", "own backward", "each", "sum", "dict"),
     "clip": ("", "norm", "value", "measure"),
-    "stepped": ("", "helper", "closure"),
+    "stepped": ("", "helper", "closure", "by hand"),
+    "average": ("", "ema", "swa"),
     "skipped": ("", "batch", "step"),
     "ended": ("", "early"),
     "tick": ("", "step", "epoch", "round"),
+    "schedule": ("StepLR", "LambdaLR", "plateau"),
     "save": ("", "epoch", "round"),
     "load": ("", "epoch"),
     "built": ("", "epoch", "round"),
@@ -79,6 +96,9 @@ PAIR = {
     "zeroed": ("optimizer", "model"),
     "held": ("names", "dict", "list", "loop"),
     "rhythm": ("each", "second"),
+    "fake": ("own", "shared"),
+    "held still": ("", "disc"),
+    "several": ("", "d", "g"),
     "amp": ("", "scaler"),
     "clip": ("", "norm"),
     "fault": ("", *(f"{kind} {role}" for kind in FAULTS for role in SIDES)),
@@ -151,7 +171,7 @@ def _single(plan: Plan) -> str | None:
     count = plan["count"] if size > 1 else ""
     counted = count in ("", "counter", "at least", "running", "state")
     loop = _loop(plan, needs_index=not counted or plan["ended"] == "early")
-    if (plan["stepped"] and (count or plan["amp"])) or (count == "inner" and plan["ended"]):
+    if not _fits(plan, count):
         return None
     lines = _body(plan, count)
     if loop is None or lines is None:
@@ -159,8 +179,53 @@ def _single(plan: Plan) -> str | None:
     for fault in (plan["fault"], plan["second fault"]):
         lines = _with_fault(lines, fault)
     setup = [*_setup(plan), *_counters(plan, count)]
-    inner = _inner(plan) if count == "inner" else loop
+    inner = _inner(plan) if count in NESTED else loop
     return _program(setup, _epochs(plan, inner, lines, count))
+
+
+NESTED = ("inner", "slice", "generator")
+"""Windows that are loops inside the loop."""
+
+
+def _fits(plan: Plan, count: str) -> bool:
+    if plan["stepped"] and (count or plan["amp"] or plan["average"]):
+        return False
+    if plan["stepped"] == "by hand" and not _needs_no_optimizer(plan):
+        return False
+    if count in NESTED and (plan["ended"] or plan["gathered"]):
+        return False
+    if count == "slice" and plan["data"] not in ("list", "tensor"):
+        return False
+    if plan["gathered"] and (plan["aux"] == "each" or plan["skipped"] or count == "guard"):
+        return False
+    return plan["batch"] != "dict" or plan["data"] in ("list", "stream")
+
+
+def _needs_no_optimizer(plan: Plan) -> bool:
+    if (
+        plan["tick"]
+        or plan["save"]
+        or plan["built"]
+        or plan["zero"] in ("epoch", "first of window")
+    ):
+        return False
+    return plan["zeroed"] in ("model", "by hand", "head")
+
+
+def _size(plan: Plan) -> str:
+    """How the program writes the number of micro-batches in a window."""
+    words = {
+        "accumulate": "accumulate",
+        "config": "config['accumulate']",
+        "namespace": "args.accumulate",
+    }
+    return words.get(plan["named"], plan["window"])
+
+
+def _target(plan: Plan) -> str:
+    if plan["data"] == "tensor":
+        return "x"
+    return "batch" if plan.get("batch") == "dict" else "x, y"
 
 
 def _setup(plan: Plan) -> list[str]:
@@ -172,15 +237,32 @@ def _setup(plan: Plan) -> list[str]:
     lines = [*_data(plan), *made.get(plan["model"], ["model = Net()"])]
     lines += frozen if plan["model"] == "frozen" else []
     lines += ["params = model.parameters()"] if plan["owned"] == "kept" else []
-    lines.append(_built(plan))
+    lines += [_built(plan)] if plan["stepped"] != "by hand" else []
     lines += ["model.head = nn.Linear(4, 1)"] if plan["model"] == "swapped" else []
     lines += ["criterion = nn.MSELoss()"] if plan["loss"] == "module" else []
     # A factor of 65536 overflows float16 on the first batches, whose steps are then refused.
     scale = ", init_scale=8.0" if plan["cast"] == "float16" else ""
     lines += [f"scaler = torch.amp.GradScaler('cpu'{scale})"] if plan["amp"] else []
+    schedules = {
+        "StepLR": "StepLR(optimizer, 5)",
+        "LambdaLR": "LambdaLR(optimizer, lambda step: 0.9**step)",
+        "plateau": "ReduceLROnPlateau(optimizer)",
+    }
     if plan["tick"]:
-        lines.append("scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5)")
-    lines += [f"accumulate = {plan['window']}"] if plan["named"] else []
+        lines.append(f"scheduler = torch.optim.lr_scheduler.{schedules[plan['schedule']]}")
+    averages = {
+        "ema": ["average = copy.deepcopy(model)"],
+        "swa": ["average = torch.optim.swa_utils.AveragedModel(model)"],
+    }
+    lines += averages.get(plan["average"], [])
+    settings = {
+        "accumulate": f"accumulate = {plan['window']}",
+        "config": f"config = {{'accumulate': {plan['window']}, 'lr': 0.01}}",
+        "namespace": f"args = argparse.Namespace(accumulate={plan['window']}, lr=0.01)",
+    }
+    lines += [settings[plan["named"]]] if plan["named"] else []
+    if plan["count"] == "generator":
+        lines.append(CHUNKS)
     if plan["stepped"] == "helper":
         lines.append("def update(owner):\n    owner.step()")
     return lines
@@ -194,9 +276,13 @@ def _built(plan: Plan) -> str:
         "{'params': model.head.parameters(), 'lr': 0.01}]",
         "trainable": "[p for p in model.parameters() if p.requires_grad]",
         "kept": "params",
+        "added": "model.head.parameters()",
     }
-    whole = not _has_parts(plan) and plan["owned"] in ("head", "groups")
-    return f"optimizer = {_optimizer(plan, owned['all' if whole else plan['owned']])}"
+    whole = not _has_parts(plan) and plan["owned"] in ("head", "groups", "added")
+    built = f"optimizer = {_optimizer(plan, owned['all' if whole else plan['owned']])}"
+    if plan["owned"] == "added" and not whole:
+        built += "\noptimizer.add_param_group({'params': model.body.parameters()})"
+    return built
 
 
 def _has_parts(plan: Plan) -> bool:
@@ -215,9 +301,13 @@ def _optimizer(plan: Plan, owned: str) -> str:
 def _data(plan: Plan) -> list[str]:
     count = int(plan["batches"])
     pair = "torch.randn(2, 3), torch.randn(2, 1)"
+    if plan.get("batch") == "dict":
+        pair = "{'x': torch.randn(2, 3), 'y': torch.randn(2, 1)}"
+    else:
+        pair = f"({pair})"
     rows = f"torch.randn({2 * count}, 3), torch.randn({2 * count}, 1)"
     kinds = {
-        "list": [f"batches = [({pair}) for _ in range({count})]"],
+        "list": [f"batches = [{pair} for _ in range({count})]"],
         "loader": [f"batches = DataLoader(TensorDataset({rows}), batch_size=2)"],
         "tensor": [f"batches = torch.randn({count}, 2, 3)"],
         "stream": [f"def stream():\n    for _ in range({count}):\n        yield {pair}"],
@@ -228,13 +318,14 @@ def _data(plan: Plan) -> list[str]:
 def _loop(plan: Plan, *, needs_index: bool) -> list[str] | None:
     """The head of the loop over batches, and what fetches one inside it."""
     over = "stream()" if plan["data"] == "stream" else "batches"
-    target = "x" if plan["data"] == "tensor" else "x, y"
+    target = _target(plan)
     kind = plan["loop"]
-    if needs_index and kind in ("for", "next"):
+    if needs_index and kind in ("for", "next", "progress"):
         kind = "enumerate"
     if kind in ("range", "counting while") and plan["data"] in ("loader", "stream"):
         return None
-    packed = target if target == "x" else f"({target})"
+    packed = f"({target})" if "," in target else target
+    rounds = int(plan["batches"]) + 2
     heads = {
         "for": [f"for {target} in {over}:"],
         "enumerate": [f"for i, {packed} in enumerate({over}):"],
@@ -254,44 +345,75 @@ def _loop(plan: Plan, *, needs_index: bool) -> list[str] | None:
             "    i += 1",
             f"    {target} = batches[i]",
         ],
+        "progress": [f"for {target} in tqdm({over}, disable=True):"],
+        "restarting": [
+            f"rest = iter({over})",
+            f"for i in range({rounds}):",
+            "    try:",
+            f"        {target} = next(rest)",
+            "    except StopIteration:",
+            f"        rest = iter({over})",
+            f"        {target} = next(rest)",
+        ],
+        "cycle": [f"for i, {packed} in zip(range({rounds}), itertools.cycle({over})):"],
     }
     return heads[kind]
 
 
 def _inner(plan: Plan) -> list[str]:
     over = "stream()" if plan["data"] == "stream" else "batches"
+    size = _size(plan)
+    if plan["count"] == "slice":
+        return [f"for start in range(0, len(batches), {size}):"]
+    if plan["count"] == "generator":
+        return [f"for chunk in chunks({over}, {size}):"]
     rounds = int(plan["batches"]) // int(plan["window"])
     return [f"rest = iter({over})", f"for _ in range({rounds}):"]
 
 
 def _body(plan: Plan, count: str) -> list[Line] | None:
-    shown = "accumulate" if plan["named"] else plan["window"]
+    shown = _size(plan)
     divide = plan["divide"] if count else ""
-    root = f"(loss / {shown})" if divide == "inline" else "loss"
+    gathered = plan["gathered"] if count else ""
+    whole = "total" if gathered else "loss"
+    root = f"({whole} / {shown})" if divide == "inline" else whole
     root = f"scaler.scale({root})" if plan["amp"] else root
     lines = [Line("target", "y = x.mean(1, keepdim=True)")] if plan["data"] == "tensor" else []
+    if _target(plan) == "batch":
+        lines.append(Line("target", "x, y = batch['x'], batch['y']"))
+    elif plan["batch"] == "moved":
+        lines.append(Line("target", "x, y = x.to('cpu'), y.to('cpu')"))
     if plan["aux"] == "own backward":
         aux = "model(x).abs().mean()"
         lines.append(Line("aux", f"{f'scaler.scale({aux})' if plan['amp'] else aux}.backward()"))
     lines.append(Line("loss", _loss(plan)))
-    if plan["skipped"] == "batch" and count != "inner":
+    if plan["skipped"] == "batch" and count not in NESTED:
         lines.append(Line("loss", "if not torch.isfinite(loss):\n    continue"))
     lines += [Line("divide", f"loss = loss / {shown}")] if divide == "line" else []
-    lines.append(Line("backward", f"{root}.backward()"))
+    backward = f"{root}.backward()"
+    if plan["aux"] == "each":
+        part = "scaler.scale(part)" if plan["amp"] else "part"
+        parts = (
+            f"{'loss / ' + shown if divide == 'inline' else 'loss'}, 0.1 * model(x).abs().mean()"
+        )
+        backward = f"for part in ({parts}):\n    {part}.backward()"
+    lines += [Line("gather", "total = total + loss")] if gathered else []
+    lines.append(Line("backward", backward, gated=bool(gathered)))
     if count in ("counter", "at least", "running"):
         lines.append(Line("count", "count += 1"))
     if count == "state":
         lines.append(Line("count", "state['seen'] += 1"))
-    closing = [*_clipping(plan), *_stepping(plan)]
-    closing += [Line("tick", "scheduler.step()")] if plan["tick"] == "step" else []
+    closing = [*_divided(plan, divide), *_clipping(plan), *_stepping(plan), *_averaged(plan)]
+    closing += [Line("tick", _tick(plan))] if plan["tick"] == "step" else []
     closing += [Line("reset", "count = 0")] if count in ("counter", "at least") else []
+    closing += [Line("gather", "total = 0")] if gathered else []
     lines += [replace(line, gated=bool(count)) for line in closing]
-    lines = _zeroed(plan, lines, gated=bool(count), inner=count == "inner")
+    lines = _zeroed(plan, lines, gated=bool(count), inner=count in NESTED)
     if plan["stepped"] == "closure":
         lines = _with_closure(lines)
-    if plan["built"] == "round" and count != "inner":
+    if plan["built"] == "round" and count not in NESTED:
         lines = [Line("build", _built(plan)), *lines]
-    lines += [Line("tick", "scheduler.step()")] if plan["tick"] == "round" else []
+    lines += [Line("tick", _tick(plan))] if plan["tick"] == "round" else []
     lines += [Line("save", SAVE)] if plan["save"] == "round" else []
     if count == "guard" and not all(line.gated for line in lines[_first_gated(lines) :]):
         return None
@@ -307,13 +429,42 @@ def _loss(plan: Plan) -> str:
     }
     loss = f"loss = {kinds[plan['loss']]}"
     loss += " + 0.1 * model(x).abs().mean()" if plan["aux"] == "added" else ""
+    if plan["aux"] == "sum":
+        loss = f"loss = sum([{kinds[plan['loss']]}, 0.1 * model(x).abs().mean()])"
+    if plan["aux"] == "dict":
+        terms = f"{{'fit': {kinds[plan['loss']]}, 'size': 0.1 * model(x).abs().mean()}}"
+        loss = f"losses = {terms}\nloss = sum(losses.values())"
     if plan["cast"]:
-        return f"with torch.autocast('cpu', dtype=torch.{plan['cast']}):\n    {loss}"
+        return f"with torch.autocast('cpu', dtype=torch.{plan['cast']}):\n{indent(loss, '    ')}"
     return loss
+
+
+def _divided(plan: Plan, divide: str) -> list[Line]:
+    """What was added up is divided where it lies."""
+    if divide != "gradients":
+        return []
+    each = "for p in model.parameters():\n    if p.grad is not None:\n"
+    return [Line("divide", f"{each}        p.grad /= {_size(plan)}")]
+
+
+def _averaged(plan: Plan) -> list[Line]:
+    texts = {
+        "ema": "with torch.no_grad():\n"
+        "    for kept, p in zip(average.parameters(), model.parameters()):\n"
+        "        kept.mul_(0.9).add_(p, alpha=0.1)",
+        "swa": "average.update_parameters(model)",
+    }
+    return [Line("average", texts[plan["average"]])] if plan["average"] else []
+
+
+def _tick(plan: Plan) -> str:
+    return "scheduler.step(float(loss))" if plan["schedule"] == "plateau" else "scheduler.step()"
 
 
 def _with_closure(lines: list[Line]) -> list[Line]:
     """What stands between the first zero or loss and the step is computed by the step."""
+    fetched = [line for line in lines if line.role == "target"]
+    lines = [*fetched, *(line for line in lines if line.role != "target")]
     first = next(n for n, line in enumerate(lines) if line.role in ("zero", "loss"))
     last = next(n for n, line in enumerate(lines) if line.role == "step")
     inside = [line for line in lines[first:last] if "continue" not in line.text]
@@ -344,10 +495,12 @@ def _clipping(plan: Plan) -> list[Line]:
 
 def _stepping(plan: Plan) -> list[Line]:
     step = "update(optimizer)" if plan["stepped"] == "helper" else "optimizer.step()"
+    if plan["stepped"] == "by hand":
+        step = BY_HAND
     if plan["amp"]:
         return [Line("step", "scaler.step(optimizer)"), Line("update", "scaler.update()")]
     if plan["skipped"] == "step":
-        step = f"if torch.isfinite(loss):\n    {step}"
+        step = f"if torch.isfinite(loss):\n{indent(step, '    ')}"
     return [Line("step", step)]
 
 
@@ -379,8 +532,23 @@ def _counters(plan: Plan, count: str) -> list[str]:
     return ["state = {'seen': 0}"] if count == "state" else []
 
 
+BY_HAND = """with torch.no_grad():
+    for p in model.parameters():
+        if p.grad is not None:
+            p -= 0.01 * p.grad"""
+CHUNKS = """def chunks(items, size):
+    some = []
+    for one in items:
+        some.append(one)
+        if len(some) == size:
+            yield some
+            some = []
+    if some:
+        yield some"""
+
+
 def _gate(plan: Plan, count: str) -> str:
-    size = "accumulate" if plan["named"] else plan["window"]
+    size = _size(plan)
     index = "i" if plan["loop"] == "from one" else "i + 1"
     zero_based = "i - 1" if plan["loop"] == "from one" else "i"
     gates = {
@@ -403,14 +571,15 @@ def _gate(plan: Plan, count: str) -> str:
 
 def _has_index(plan: Plan, count: str) -> bool:
     counted = count in ("counter", "at least", "running", "state")
-    return not counted or plan["loop"] in ("enumerate", "from one", "range", "counting while")
+    indexed = ("enumerate", "from one", "range", "counting while", "restarting", "cycle")
+    return not counted or plan["loop"] in indexed
 
 
 def _epochs(plan: Plan, loop: list[str], lines: list[Line], count: str) -> list[str]:
     outer = [line.text for line in lines if line.role == "outer zero"]
     lines = [line for line in lines if line.role != "outer zero"]
-    if count == "inner":
-        body = _inner_body(plan, outer, lines)
+    if count in NESTED:
+        body = _inner_body(plan, count, outer, lines)
     else:
         body = _gated(lines, _gate(plan, count) if count else "True", guard=count == "guard")
         if plan["zero"] == "first of window" and count not in ("", "helper", "state"):
@@ -418,11 +587,17 @@ def _epochs(plan: Plan, loop: list[str], lines: list[Line], count: str) -> list[
     one = [*loop, *_within(body)]
     if count in ("counter", "at least"):
         one = ["count = 0", *one]
+    one = ["total = 0", *one] if plan["gathered"] and count else one
+    if plan["thawed"] and plan["model"] == "frozen" and plan["epochs"] != "1":
+        one = [
+            "if epoch == 1:\n    for p in model.parameters():\n        p.requires_grad = True",
+            *one,
+        ]
     one = ["optimizer.zero_grad()", *one] if plan["zero"] == "epoch" else one
     one = [_built(plan), *one] if plan["built"] == "epoch" else one
-    if count and count != "inner" and plan["tail"] == "after the loop":
+    if count and count not in NESTED and plan["tail"] == "after the loop":
         one += _flush(plan, lines, count)
-    one += ["scheduler.step()"] if plan["tick"] == "epoch" else []
+    one += [_tick(plan)] if plan["tick"] == "epoch" else []
     if plan["evaluated"]:
         one += ["with torch.no_grad():", "    print(float(model(torch.randn(2, 3)).mean()))"]
     one += [SAVE] if plan["save"] == "epoch" else []
@@ -433,15 +608,19 @@ def _epochs(plan: Plan, loop: list[str], lines: list[Line], count: str) -> list[
     return [f"for epoch in range({plan['epochs']}):", *_within(one)]
 
 
-def _inner_body(plan: Plan, outer: list[str], lines: list[Line]) -> list[str]:
-    target = "x" if plan["data"] == "tensor" else "x, y"
-    micro = [f"{target} = next(rest)", *(line.text for line in lines if not line.gated)]
-    head = f"for _ in range({'accumulate' if plan['named'] else plan['window']}):"
-    return [*outer, head, *_within(micro), *(line.text for line in lines if line.gated)]
+def _inner_body(plan: Plan, count: str, outer: list[str], lines: list[Line]) -> list[str]:
+    target, size = _target(plan), _size(plan)
+    heads = {
+        "inner": [f"for _ in range({size}):", f"    {target} = next(rest)"],
+        "slice": [f"for {target} in batches[start:start + {size}]:"],
+        "generator": [f"for {target} in chunk:"],
+    }
+    micro = [line.text for line in lines if not line.gated]
+    return [*outer, *heads[count], *_within(micro), *(line.text for line in lines if line.gated)]
 
 
 def _first_of_window(plan: Plan, count: str) -> list[str]:
-    size = "accumulate" if plan["named"] else plan["window"]
+    size = _size(plan)
     if count in ("counter", "at least"):
         return ["if count == 0:", "    optimizer.zero_grad()"]
     if count == "running":
@@ -451,7 +630,7 @@ def _first_of_window(plan: Plan, count: str) -> list[str]:
 
 
 def _flush(plan: Plan, lines: list[Line], count: str) -> list[str]:
-    size = "accumulate" if plan["named"] else plan["window"]
+    size = _size(plan)
     tests = {
         "counter": "count > 0",
         "at least": "count > 0",
@@ -477,8 +656,9 @@ def _pair(plan: Plan) -> str | None:
         lines = _joint(plan, zero_d, zero_g)
     else:
         late = plan["rhythm"] == "second"
-        one = _side(plan, "d", d, zero_d)
-        other = [replace(line, gated=late) for line in _side(plan, "g", g, zero_g)]
+        one = _repeated(plan, "d", _side(plan, "d", d, zero_d))
+        other = _repeated(plan, "g", _held_still(plan, _side(plan, "g", g, zero_g)))
+        other = [replace(line, gated=late) for line in other]
         lines = [*one, *other] if plan["order"] == "d first" else [*other, *one]
         tops = [(plan["zero_d"], zero_d), (plan["zero_g"], zero_g)]
         lines = [*(zero for place, zero in tops if place == "top"), *lines]
@@ -517,6 +697,9 @@ def _networks(plan: Plan) -> list[str]:
 
 def _sides(plan: Plan) -> tuple[list[str], list[str]]:
     cut = ".detach()" if plan["detach"] == "yes" else ""
+    if plan["pair"] == "gan" and plan["fake"] == "shared" and plan["order"] == "d first":
+        d = ["fake = gen(x)", f"loss_d = disc(fake{cut}).mean() - disc(x).mean()"]
+        return d, ["loss_g = -disc(fake).mean()"]
     if plan["pair"] == "gan":
         d = [f"fake = gen(x){cut}", "loss_d = disc(fake).mean() - disc(x).mean()"]
         return d, ["loss_g = -disc(gen(x)).mean()"]
@@ -545,6 +728,22 @@ def _side(plan: Plan, side: str, loss: list[str], zero: Line) -> list[Line]:
     lines.append(Line(f"backward_{side}", f"{_root(plan, f'loss_{side}')}.backward()"))
     lines += _spending(plan, side)
     return [*lines, zero] if place == "after" else lines
+
+
+def _held_still(plan: Plan, lines: list[Line]) -> list[Line]:
+    """The discriminator's parameters want no gradient while the generator's turn lasts."""
+    if not plan["held still"]:
+        return lines
+    text = "for p in disc.parameters():\n    p.requires_grad_({})"
+    return [Line("still", text.format(False)), *lines, Line("still", text.format(True))]
+
+
+def _repeated(plan: Plan, side: str, lines: list[Line]) -> list[Line]:
+    """One side trains twice on a batch."""
+    if plan["several"] != side or plan["fake"] == "shared":
+        return lines
+    body = "\n".join(_within(line.text for line in lines))
+    return [Line(f"turn_{side}", f"for turn in range(2):\n{body}")]
 
 
 def _spending(plan: Plan, side: str) -> list[Line]:
@@ -628,6 +827,9 @@ def _program(setup: list[str], loop: list[str]) -> str:
     head = ["import torch", "import torch.nn.functional as F", "from torch import nn"]
     if "DataLoader" in text:
         head.append("from torch.utils.data import DataLoader, TensorDataset")
+    if "tqdm(" in text:
+        head.append("from tqdm import tqdm")
+    head += [f"import {name}" for name in ("argparse", "copy", "itertools") if f"{name}." in text]
     return "\n".join([*head, NET if "Net()" in text else "", "torch.manual_seed(0)", text, ""])
 
 

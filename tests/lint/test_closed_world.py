@@ -147,3 +147,26 @@ def test_what_is_in_sight_is_still_missed() -> None:
     """
 
     assert told(code) == ["GK103"]
+
+
+def test_gradients_are_not_discarded_where_a_step_shows_that_a_loss_was_not_followed() -> None:
+    code = """
+    import torch
+    from torch import nn
+
+    critic, multiplier = nn.Linear(3, 1), nn.Linear(1, 1)
+    critic_optimizer = torch.optim.Adam(critic.parameters())
+    multiplier_optimizer = torch.optim.Adam(multiplier.parameters())
+    multiplier = torch.load("a.pt")["multiplier"]
+    for x, y in loader:
+        q = critic(x)
+        multiplier_optimizer.zero_grad()
+        (multiplier(x) * (q - y)).mean().backward(retain_graph=True)
+        multiplier_optimizer.step()
+        critic_optimizer.zero_grad()
+        (q - y).pow(2).mean().backward()
+        critic_optimizer.step()
+    """
+
+    assert "GK102" not in told(code)
+    assert "GK102" in told(code.replace("multiplier_optimizer.step()", "pass"))

@@ -69,3 +69,286 @@ for x, y in loader:
 """
 
         assert told(code) == []
+
+
+ENDLESS = """
+def stream():
+    while True:
+        yield torch.randn(8, 4)
+
+rest = iter(stream())
+seen = 0
+while True:
+    x = next(rest{default})
+    {test}
+    (F.mse_loss(model(x), x) / 4).backward()
+    seen += 1
+    if seen % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+    if enough(x):
+        break
+"""
+
+
+def test_a_while_loop_over_an_endless_generator_is_no_round_longer_than_a_for_loop() -> None:
+    asking = ENDLESS.format(default=", None", test="if x is None: break")
+    over = asking.replace("while True:\n    x = next(rest, None)", "for x in stream():")
+
+    assert told(HEAD + over) == told(HEAD + asking) == []
+
+
+def test_what_next_hands_out_before_its_default_is_something() -> None:
+    code = """
+for window in windows():
+    rest = iter(window)
+    while True:
+        x = next(rest, None)
+        if x is None:
+            break
+        F.mse_loss(model(x), x, reduction="sum").backward()
+    optimizer.step()
+"""
+
+    assert told(HEAD + code) == ["GK101"]
+    assert told(HEAD + code + "    optimizer.zero_grad()\n") == []
+
+
+def test_a_backward_that_was_forgotten_leaves_steps_with_nothing_also_behind_a_gate() -> None:
+    code = """
+for i, x in enumerate(loader):
+    optimizer.zero_grad(set_to_none=False)
+    loss = F.mse_loss(model(x), x)
+    {backward}
+    if (i + 1) % 2 == 0:
+        optimizer.step()
+"""
+
+    assert told(HEAD + code.format(backward="pass")) == ["GK103"]
+    assert "GK103" not in told(HEAD + code.format(backward="loss.backward()"))
+
+
+def test_an_optimizer_for_each_epoch_is_not_one_for_every_step() -> None:
+    """Where each batch has a loop over losses."""
+    code = """
+for epoch in range(3):
+    optimizer = torch.optim.Adam(model.parameters())
+    for x in loader:
+        {build}
+        optimizer.zero_grad()
+        for part in (model(x).mean(), model(x).square().mean()):
+            part.backward()
+        optimizer.step()
+"""
+
+    assert told(HEAD + code.format(build="pass")) == []
+    again = "optimizer = torch.optim.Adam(model.parameters())"
+    assert told(HEAD + code.format(build=again)) == ["GK604"]
+
+
+def test_windows_counted_up_to_a_number_are_long_enough_to_see_two_of_them() -> None:
+    code = """
+count = 0
+for i, x in enumerate(stream()):
+    F.mse_loss(model(x), x).backward()
+    count += 1
+    if count >= 2:
+        optimizer.step()
+        optimizer.zero_grad()
+        count = 0
+"""
+
+    assert told(HEAD + code) == ["GK201"]
+    assert (
+        told(HEAD + code.replace("F.mse_loss(model(x), x)", "(F.mse_loss(model(x), x) / 2)")) == []
+    )
+
+
+def test_behind_an_exit_nothing_happens() -> None:
+    code = """
+import sys
+for x in loader:
+    optimizer.zero_grad()
+    model(x).mean().backward()
+    optimizer.step()
+{exit}
+for x in loader:
+    model(x).mean().backward()
+    optimizer.step()
+"""
+
+    assert told(HEAD + code.format(exit="sys.exit()")) == []
+    assert told(HEAD + code.format(exit="if len(sys.argv) > 1: sys.exit()")) == ["GK101"]
+    assert told(HEAD + code.format(exit="def fail(): sys.exit(1)")) == ["GK101"]
+
+
+def test_a_setting_that_only_a_guard_reads_is_known() -> None:
+    code = """
+import argparse
+args = argparse.Namespace(accumulate=2)
+for i, x in enumerate(torch.randn(6, 2, 4)):
+    {zero}
+    F.mse_loss(model(x), x, reduction="sum").backward()
+    if (i + 1) % args.accumulate:
+        continue
+    optimizer.step()
+    {after}
+"""
+
+    assert told(HEAD + code.format(zero="optimizer.zero_grad()", after="pass")) == ["GK102"]
+    assert told(HEAD + code.format(zero="pass", after="optimizer.zero_grad()")) == []
+
+
+def test_what_is_cycled_comes_again_though_a_generator_gave_it() -> None:
+    code = """
+import itertools
+
+def stream():
+    for _ in range(6):
+        yield torch.randn(2, 4)
+
+for i, x in zip(range({rounds}), itertools.cycle(stream())):
+    (F.mse_loss(model(x), x) / 3).backward()
+    if (i + 1) % 3 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+    assert told(HEAD + code.format(rounds=8)) == ["GK203"]
+    assert told(HEAD + code.format(rounds=9)) == []
+
+
+def test_a_bound_on_all_rounds_does_not_cut_them_short() -> None:
+    code = """
+import argparse
+from torch.utils.data import DataLoader
+from elsewhere import Images
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--most", type=int, default=30000)
+args = parser.parse_args()
+images = DataLoader(Images())
+seen = 0
+for epoch in range(args.most // len(images) + 1):
+    for x in images:
+        {zero}
+        model(x).mean().backward()
+        optimizer.step()
+        seen = seen + 1
+        if seen >= args.most:
+            break
+    if seen >= args.most:
+        break
+"""
+
+    assert told(HEAD + code.format(zero="pass")) == ["GK101"]
+    assert told(HEAD + code.format(zero="optimizer.zero_grad()")) == []
+
+
+def test_an_average_that_is_kept_of_the_weights_is_no_second_step() -> None:
+    code = """
+from elsewhere import make
+
+def created(average=False):
+    net = make(channels=1)
+    made = net.cuda()
+    if average:
+        for one in made.parameters():
+            one.detach_()
+    return made
+
+model, average = created(), created(average=True)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for i, x in enumerate(loader):
+    {zero}
+    model(x).mean().backward()
+    {step}
+    for kept, new in zip(average.parameters(), model.parameters()):
+        kept.data.mul_(0.9).add_(new.data)
+    if i >= most:
+        break
+"""
+    zero, step = "optimizer.zero_grad()", "optimizer.step()"
+
+    assert told(HEAD + code.format(zero=zero, step=step)) == []
+    assert told(HEAD + code.format(zero="pass", step=step)) == ["GK101"]
+    assert told(HEAD + code.format(zero=zero, step="pass")) == ["GK107"]
+    assert told(HEAD + code.format(zero="pass", step=f"{zero}; {step}")) == ["GK102"]
+
+
+def test_losses_of_data_that_was_made_before_are_no_window_either() -> None:
+    code = """
+data = [torch.randn(2, 4) for _ in range(6)]
+for x in data:
+    optimizer.zero_grad()
+    for part in ({parts}):
+        part.backward()
+    optimizer.step()
+"""
+
+    assert told(HEAD + code.format(parts="model(x).mean(), model(x).square().mean()")) == []
+    assert told(HEAD + code.format(parts="model(y).mean() for y in data")) == ["GK201"]
+
+
+def test_a_loss_with_a_sum_in_it_is_taken_for_no_mean() -> None:
+    code = """
+accumulation = 2
+for i, x in enumerate(loader):
+    fit = F.mse_loss(model(x), x, reduction="{one}")
+    sum({{"fit": fit, "size": model(x).mean()}}.values()).backward()
+    if (i + 1) % accumulation == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+    assert told(HEAD + code.format(one="sum")) == []
+    assert told(HEAD + code.format(one="mean")) == ["GK201"]
+
+
+def test_windows_are_seen_also_where_each_batch_has_a_loop_over_its_losses() -> None:
+    code = """
+for i, x in enumerate(stream()):
+    for part in (model(x).mean(), model(x).square().mean()):
+        (part / 2).backward()
+    if (i + 1) % 2 == 0:
+        optimizer.step()
+        {zero}
+"""
+
+    assert told(HEAD + code.format(zero="pass")) == ["GK101"]
+    assert told(HEAD + code.format(zero="optimizer.zero_grad()")) == []
+
+
+def test_how_much_data_there_is_may_be_what_somebody_waits_for() -> None:
+    code = """
+from elsewhere import Base
+
+class Joint(Base):
+    def end_task(self, dataset):
+        if len(dataset.loaders) != dataset.tasks:
+            return
+        for x in dataset.all():
+            {zero}
+            self.net(x).mean().backward()
+            self.optimizer.step()
+"""
+
+    assert told(HEAD + code.format(zero="pass")) == ["GK101"]
+    assert told(HEAD + code.format(zero="self.optimizer.zero_grad()")) == []
+
+
+def test_an_input_whose_gradient_nobody_reads_excuses_nothing() -> None:
+    code = """
+for x in loader:
+    optimizer.zero_grad()
+    x.requires_grad = True
+    model(x).mean().backward()
+    {rest}
+"""
+
+    assert told(HEAD + code.format(rest="optimizer.step()")) == []
+    assert told(HEAD + code.format(rest="print(x)")) == ["GK107"]
+    assert told(HEAD + code.format(rest="x.data += 0.1 * x.grad.sign()")) == []
+    given = "def train(model, optimizer, loader):\n    " + code.strip().replace("\n", "\n    ")
+    assert told(given.format(rest="optimizer.step()")) == []
+    assert told(given.format(rest="print(x)")) == ["GK107"]

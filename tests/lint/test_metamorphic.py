@@ -3,10 +3,12 @@
 import contextlib
 import io
 import os
+import re
 import runpy
 import sys
 import traceback
 import warnings
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ from typing import Any
 import pytest
 import torch
 
+from gradkeeper.lint import guesses
+from tests.lint.linting import told
 from tests.lint.transform import REWRITES, SCRIPT, Program, original, rewrite, unchanged, written
 from tests.lint.verdicts import Verdict, read
 
@@ -53,6 +57,27 @@ for epoch in range(2):
         sgd.step()
         print(epoch, i, float(loss), float(net.head.weight.sum()))
 """
+
+
+GUESSED = {
+    "OPTIMIZER": """
+def train(model, loader, optimizers, criterion):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        for optimizer in optimizers:
+            optimizer.step()
+""",
+    "ACCUMULATES": """
+def train(model, loader, optimizer, accumulation):
+    for i, x in enumerate(loader):
+        model(x).loss.backward()
+        if (i + 1) % accumulation == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+""",
+}
+"""By the entry of guesses.py that a verdict hangs on: what is not told after renaming."""
 
 
 def rewritten(source: str, name: str) -> Program | None:
@@ -101,6 +126,53 @@ def test_a_rewrite_changes_no_verdict(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", REWRITES)
 def test_a_rewrite_changes_no_verdict_on_any_script(name: str, tmp_path: Path) -> None:
     assert differences(name, scripts(every=1), tmp_path) == []
+
+
+@pytest.mark.parametrize("entry", GUESSED)
+def test_what_hangs_on_names_hangs_on_an_entry_of_the_guesses(
+    entry: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = written(unchanged(original(GUESSED[entry])))
+    program = rewritten(GUESSED[entry], "renamed")
+    assert plain
+    assert program
+
+    assert told(plain.texts[SCRIPT]) != told(program.texts[SCRIPT])
+
+    forget(monkeypatch, entry)
+
+    assert told(plain.texts[SCRIPT]) == told(program.texts[SCRIPT])
+
+
+@pytest.mark.slow
+def test_without_guesses_no_verdict_hangs_on_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    for entry, pattern in vars(guesses).copy().items():
+        if isinstance(pattern, re.Pattern):
+            forget(monkeypatch, entry)
+    hanging = []
+
+    for key, source in scripts(every=1).items():
+        plain, program = written(unchanged(original(source))), rewritten(source, "renamed")
+        if plain and program and told(plain.texts[SCRIPT]) != told(program.texts[SCRIPT]):
+            hanging.append(key)
+
+    assert hanging == []
+
+
+def forget(monkeypatch: pytest.MonkeyPatch, entry: str) -> None:
+    """An entry that matches nothing any more."""
+    monkeypatch.setattr(guesses, entry, re.compile(r"(?!)"))
+    for one in vars(guesses).values():
+        if hasattr(one, "cache_clear"):
+            one.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def _guesses_as_they_were() -> Iterator[None]:
+    yield
+    for one in vars(guesses).values():
+        if hasattr(one, "cache_clear"):
+            one.cache_clear()
 
 
 @pytest.mark.parametrize("name", REWRITES)

@@ -37,6 +37,34 @@ def test_magics_and_shell_lines_are_tolerated() -> None:
     assert check_notebook(raw, "a.ipynb").findings == []
 
 
+@pytest.mark.parametrize("magic", ["%time", "%timeit -n 1 -r 1", "%prun"])
+def test_a_statement_that_a_magic_times_is_run(magic: str) -> None:
+    train = "def train(network):\n    for x in loader:\n        {}\n"
+    train += "        network(x).mean().backward()\n        optimizer.step()\n"
+
+    (finding,) = check_notebook(
+        notebook(HEAD + train.format("pass"), f"{magic} train(model)"), "a.ipynb"
+    ).findings
+    right = check_notebook(
+        notebook(HEAD + train.format("optimizer.zero_grad()"), f"{magic} train(model)"), "a.ipynb"
+    )
+
+    assert (finding.rule, finding.cell) == ("GK101", 1)
+    assert right.findings == []
+
+
+def test_a_statement_that_a_magic_times_keeps_its_column() -> None:
+    cell = "for x in loader:\n    model(x).mean().backward()\n    %time optimizer.step()\n"
+
+    (finding,) = check_notebook(notebook(HEAD, cell), "a.ipynb").findings
+
+    assert (finding.site.line, finding.site.column) == (3, 11)
+
+
+def test_a_magic_that_times_a_loop_is_tolerated() -> None:
+    assert check_notebook(notebook("%time for x in y: pass", HEAD), "a.ipynb").findings == []
+
+
 def test_text_that_is_formatted_on_a_line_of_its_own_is_no_magic() -> None:
     cell = """\
 for x in loader:

@@ -380,3 +380,191 @@ def test_nobody_trains_under_a_setting_in_which_there_is_no_optimizer() -> None:
     """
 
     assert told(code) == []
+
+
+def test_an_optimizer_of_several_groups_is_one_optimizer_however_often_it_is_built() -> None:
+    groups = "[{'params': model[0].parameters()}, {'params': model[1].parameters(), 'lr': 0.1}]"
+    code = f"""
+    import torch
+    from torch import nn
+
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))
+    for x in loader:
+        optimizer = torch.optim.Adam({groups})
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+    """
+
+    added = code.replace(groups, "model[0].parameters()").replace(
+        "optimizer.zero_grad()",
+        "optimizer.add_param_group({'params': model[1].parameters()}); optimizer.zero_grad()",
+    )
+
+    for one in (code, added):
+        assert told(one) == ["GK604"]
+        assert told(one.replace("Adam", "SGD")) == []
+
+
+def test_what_is_thrown_away_is_told_though_each_step_is_another_optimizers() -> None:
+    code = """
+    import torch
+    from torch import nn
+
+    model = nn.Linear(4, 1)
+    for i, x in enumerate(torch.randn(5, 2, 4)):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        {zero}.zero_grad()
+        model(x).mean().backward()
+        if (i + 1) % 2 == 0:
+            optimizer.step()
+    """
+
+    assert told(code.format(zero="optimizer")) == ["GK102"]
+    assert "GK102" not in told(code.format(zero="if i % 2 == 0: optimizer"))
+
+
+def test_leftovers_of_another_loss_are_no_window_of_ones_own() -> None:
+    code = """
+    import torch
+    from torch import nn
+
+    disc, gen = nn.Linear(3, 1), nn.Linear(3, 3)
+    opt_d = torch.optim.SGD(disc.parameters(), lr=0.1)
+    opt_g = torch.optim.SGD(gen.parameters(), lr=0.1)
+    for i, x in enumerate(torch.randn(6, 2, 3)):
+        opt_d.zero_grad()
+        disc(gen(x)).mean().backward()
+        opt_d.step()
+        if i % 2 == 0:
+            {own}
+            opt_g.step()
+            opt_g.zero_grad()
+    """
+
+    assert told(code.format(own="disc(-gen(x)).mean().backward()")) == ["GK104"]
+    assert told(code.format(own="pass")) == ["GK201"]
+
+
+def test_an_optimizer_that_never_steps_is_told_beside_one_that_does() -> None:
+    code = """
+    import torch
+    from torch import nn
+
+    disc, gen = nn.Linear(3, 1), nn.Linear(3, 3)
+    opt_d = torch.optim.SGD(disc.parameters(), lr=0.1)
+    opt_g = torch.optim.SGD(gen.parameters(), lr=0.1)
+    for x in loader:
+        for turn in range({turns}):
+            opt_d.zero_grad()
+            disc(gen(x).detach()).mean().backward()
+            opt_d.step()
+        opt_g.zero_grad()
+        disc(gen(x)).mean().backward()
+        {step}
+    """
+
+    for turns in (1, 2):
+        assert told(code.format(turns=turns, step="pass")) == ["GK107"]
+        assert told(code.format(turns=turns, step="opt_g.step()")) == []
+
+
+def test_a_scaler_that_is_never_updated_is_told_though_optimizers_come_and_go() -> None:
+    code = """
+    import torch
+    from torch import nn
+
+    model = nn.Linear(4, 1)
+    scaler = torch.amp.GradScaler("cpu")
+    for x in loader:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        optimizer.zero_grad()
+        scaler.scale(model(x).mean()).backward()
+        scaler.step(optimizer)
+        {update}
+    """
+
+    assert told(code.format(update="pass")) == ["GK303"]
+    assert told(code.format(update="scaler.update()")) == []
+
+
+def test_a_loss_that_is_always_cleared_is_told_though_optimizers_come_and_go() -> None:
+    code = """
+    import torch
+    from torch import nn
+
+    model = nn.Linear(4, 1)
+    for x in loader:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        {zero}
+        model(x).abs().mean().backward()
+        {late}
+        model(x).square().mean().backward()
+        optimizer.step()
+    """
+
+    assert told(code.format(zero="pass", late="optimizer.zero_grad()")) == ["GK102"]
+    assert told(code.format(zero="optimizer.zero_grad()", late="pass")) == []
+
+
+def test_a_checkpoint_loses_no_gradient_that_nobody_would_apply() -> None:
+    code = """
+    import torch
+    from torch import nn
+
+    body, head = nn.Linear(4, 4), nn.Linear(4, 1)
+    optimizer = torch.optim.SGD({owned}, lr=0.1)
+    for i, x in enumerate(torch.randn(7, 2, 4)):
+        head(body(x)).square().sum().backward()
+        if (i + 1) % 2 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+    head.zero_grad()
+    torch.save({{"head": head.state_dict(), "optimizer": optimizer.state_dict()}}, "last.pt")
+    """
+    both = "[*body.parameters(), *head.parameters()]"
+
+    assert "GK401" not in told(code.format(owned="head.parameters()"))
+    assert "GK401" in told(code.replace("head.zero_grad()", "pass").format(owned=both))
+
+
+@pytest.mark.parametrize("made", ["Net(4).to('cuda')", "config.network()"])
+def test_a_network_and_its_target_are_two(made: str) -> None:
+    code = """
+    import torch
+    from elsewhere import Net, config, replay
+
+    class Agent:
+        def __init__(self):
+            self.net = {made}
+            self.target = {made}
+            self.target.load_state_dict(self.net.state_dict())
+            self.optimizer = torch.optim.Adam(self.net.parameters())
+
+        def learn(self, x, y):
+            loss = (self.net(x) - y - self.target(x).detach()).mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            {step}
+            for kept, new in zip(self.target.parameters(), self.net.parameters()):
+                kept.data.copy_(0.9 * kept.data + 0.1 * new.data)
+    """
+
+    assert told(code.format(made=made, step="self.optimizer.step()")) == []
+    assert told(code.format(made=made, step="pass")) == ["GK107"]
+
+
+def test_a_static_method_that_trains_on_one_batch_is_called_for_each() -> None:
+    code = """
+    class Model:
+        @staticmethod
+        def train_step(model, optimizer, batches):
+            optimizer.zero_grad()
+            loss = model(next(batches)).mean()
+            {first}
+            {second}
+    """
+    credit, spend = "loss.backward()", "optimizer.step()"
+
+    assert told(code.format(first=credit, second=spend)) == []
+    assert told(code.format(first=spend, second=credit)) == ["GK102"]

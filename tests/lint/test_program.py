@@ -184,6 +184,43 @@ class Zeroing:
     assert told("engine.py") == [("GK101", "engine.py", 5)], "by itself, nobody knows"
 
 
+@pytest.mark.parametrize(("cleared", "expected"), [("self.optimizer.zero_grad()", 0), ("pass", 1)])
+def test_a_file_that_only_goes_over_data_is_a_caller(cleared: str, expected: int) -> None:
+    model = f"""\
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 1)
+        self.optimizer = torch.optim.SGD(self.layer.parameters(), lr=0.1)
+
+    def process(self, x):
+        {cleared}
+        return self.layer(x).mean()
+
+    def optimize(self, loss):
+        loss.backward()
+        self.optimizer.step()
+"""
+    trainer = """\
+from model import Net
+
+class Trainer:
+    def __init__(self, loader):
+        self.loader, self.net = loader, Net()
+
+    def fit(self):
+        for x in self.loader:
+            self.net.optimize(self.net.process(x))
+"""
+
+    paths = write({"model.py": model, "trainer.py": trainer})
+
+    assert grouped(paths) == [["trainer.py", "model.py"]]
+    assert len(told(*paths)) == expected
+
+
 def test_a_file_beside_is_judged_by_its_own_settings(capsys: pytest.CaptureFixture[str]) -> None:
     write(
         {

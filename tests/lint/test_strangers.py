@@ -20,6 +20,110 @@ def test_a_method_with_a_step_in_its_name_may_step() -> None:
     assert told(loop(body + "trainer.show()", head=head)) == ["GK107"]
 
 
+def test_what_is_called_before_the_loop_steps_nothing_in_it() -> None:
+    body = "optimizer.zero_grad()\nmodel(x).mean().backward()\n"
+    head = HEAD + "from elsewhere import Runner, load_step\n\nload_step(model)\n"
+    runner = head + "runner = Runner(model, optimizer)\n"
+
+    assert told(loop(body, head=head)) == ["GK107"]
+    assert told(loop(body, head=runner)) == ["GK107"]
+    assert told(loop(body + "runner.after_batch()", head=runner)) == []
+    assert told(loop("runner.after_batch()\n" + body, head=runner)) == []
+
+
+def test_something_that_was_given_an_optimizer_may_step_it_around_a_block_or_for_each_batch() -> (
+    None
+):
+    head = HEAD + "from elsewhere import Runner\n\nrunner = Runner(model, optimizer)\n"
+    body = "optimizer.zero_grad()\nmodel(x).mean().backward()"
+    block = "with runner.window():\n    optimizer.zero_grad()\n    model(x).mean().backward()"
+    batches = head + "for x in runner.batches():\n    " + body.replace("\n", "\n    ")
+    kept = HEAD + "from elsewhere import state\n\nstate.optimizer = optimizer\n"
+
+    assert told(loop(block, head=head)) == []
+    assert told(batches) == []
+    assert told(loop(body + "\nstate.finish()", head=kept)) == []
+    assert told(loop(body + "\nprint(state)", head=kept)) == ["GK107"]
+
+
+def test_a_counter_of_steps_takes_none() -> None:
+    head = HEAD + "from elsewhere import tracker\n"
+    body = "optimizer.zero_grad()\nmodel(x).mean().backward()\n"
+
+    assert told(loop(body + "tracker.add_global_step()", head=head)) == ["GK107"]
+    assert told(loop(body + "tracker.take_step()", head=head)) == []
+
+
+def test_two_given_optimizers_that_are_zeroed_and_never_stepped() -> None:
+    code = """
+    def train(policy, batches):
+        for x in batches:
+            policy.actor_optimizer.zero_grad()
+            policy.evaluate(x).mean().backward()
+            {actor}
+            policy.critic_optimizer.zero_grad()
+            policy.value(x).mean().backward()
+            {critic}
+    """
+    steps = {"actor": "policy.actor_optimizer.step()", "critic": "policy.critic_optimizer.step()"}
+
+    assert told(code.format(**steps)) == []
+    assert set(told(code.format(actor="pass", critic="pass"))) == {"GK107"}
+
+
+def test_two_given_optimizers_that_are_stepped_and_never_zeroed() -> None:
+    code = """
+    def train(policy, batches):
+        for x in batches:
+            {zero}
+            policy.evaluate(x).mean().backward()
+            policy.actor_optimizer.step()
+            policy.value(x).mean().backward()
+            policy.critic_optimizer.step()
+    """
+    zero = "policy.actor_optimizer.zero_grad(); policy.critic_optimizer.zero_grad()"
+
+    assert told(code.format(zero=zero)) == []
+    assert told(code.format(zero="pass")) == ["GK101", "GK101"]
+
+
+def test_optimizers_in_turn_own_the_losses_that_they_step_after() -> None:
+    code = """
+    import torch
+    from elsewhere import loss_of, loaders, make
+
+    first, second = make("first"), make("second")
+    both = [torch.optim.Adam(one.parameters()) for one in (first, second)]
+    for pair in loaders():
+        for batch, net, optimizer in zip(pair, [first, second], both):
+            {zero}
+            loss = loss_of(batch, net)
+            loss.backward()
+            optimizer.step()
+    """
+
+    assert told(code.format(zero="optimizer.zero_grad()")) == []
+    assert told(code.format(zero="pass")) == ["GK101"]
+
+
+def test_settings_of_a_namespace_by_a_name_that_is_not_known() -> None:
+    code = """
+    import sys
+    from types import SimpleNamespace
+    {head}
+    SETTINGS = {{"small": SimpleNamespace(rate=0.1), "large": SimpleNamespace(rate=0.2)}}
+    chosen = SETTINGS[sys.argv[1]]
+    for x in loader:
+        {zero}
+        (model(x) * chosen.rate).mean().backward()
+        optimizer.step()
+    """
+
+    head = "\n    ".join(HEAD.splitlines())
+    assert told(code.format(head=head, zero="optimizer.zero_grad()")) == []
+    assert told(code.format(head=head, zero="pass")) == ["GK101"]
+
+
 def test_an_environment_that_was_given_no_weights_steps_no_optimizer() -> None:
     head = HEAD + "import gym\n\nenv = gym.make('CartPole-v1')\n"
     body = "optimizer.zero_grad()\nmodel(x).mean().backward()\nstate, reward = env.step(x)"
@@ -27,7 +131,7 @@ def test_an_environment_that_was_given_no_weights_steps_no_optimizer() -> None:
     assert told(loop(body, head=head)) == ["GK107"]
 
 
-def test_gradients_for_a_given_optimizer_that_are_all_zeroed_are_thrown_away() -> None:
+def test_a_given_optimizer_whose_gradients_are_all_zeroed_never_steps() -> None:
     code = """
     def train(model, loader, optimizer):
         for x in loader:
@@ -40,7 +144,8 @@ def test_gradients_for_a_given_optimizer_that_are_all_zeroed_are_thrown_away() -
         optimizer.zero_grad()
     """
 
-    assert told(code) == ["GK102"]
+    assert told(code) == ["GK107"]
+    assert findings(code)[0].because == ()
     assert told(code + elsewhere) == []
 
 
@@ -86,3 +191,54 @@ def test_optimizers_under_keys_that_are_not_known_are_left_alone() -> None:
 
     assert told(code.format(made="{}")) == []
     assert told(code.format(made="Bunch()")) == []
+
+
+def test_a_network_of_an_unseen_base_is_zeroed_by_itself() -> None:
+    code = """
+    import torch
+    from elsewhere import Base
+
+    class Model(Base):
+        def forward(self, x):
+            return self.body(x)
+
+    model = Model()
+    optimizer = torch.optim.Adam(model.parameters())
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        {zero}
+        loss.backward()
+        optimizer.step()
+    """
+
+    assert told(code.format(zero="model.zero_grad()")) == []
+    assert told(code.format(zero="pass")) == ["GK101"]
+
+
+def test_what_a_base_class_sets_up_is_left_to_its_subclass() -> None:
+    code = """
+    from abc import ABC
+    from elsewhere import Continual
+
+    class Method({base}):
+        {start}
+
+        def observe(self, x, y):
+            {zero}
+            self.loss(self.net(x), y).backward()
+            {step}
+    """
+    zero, step, start = "self.opt.zero_grad()", "self.opt.step()", "name = 'method'"
+    handed = "def __init__(self, opt): self.opt = opt"
+
+    def spoken(**parts: str) -> list[str]:
+        plain = {"base": "Continual", "start": start, "zero": zero, "step": step}
+        return told(code.format(**plain | parts))
+
+    assert spoken() == []
+    assert spoken(zero="pass") == ["GK101"]
+    assert spoken(step="pass") == ["GK107"]
+    # The subclasses of this one are not seen, and neither is who hands an optimizer in.
+    assert spoken(base="ABC", zero="pass") == []
+    assert spoken(start=handed, zero="pass") == []
+    assert spoken(start=handed, step="pass") == []

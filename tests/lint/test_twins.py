@@ -654,6 +654,395 @@ twins(
     YIELDED.format(cleared="optimizer.zero_grad()", mark=""),
 )
 
+TRAINED_ANEW = """
+    import numpy as np
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader, TensorDataset
+
+    model = nn.Sequential(nn.Linear(40, 30), nn.ReLU(), nn.Linear(30, 10))
+
+    def train(x, y, epochs):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+        data = TensorDataset(torch.tensor(x.astype("float32")), torch.tensor(y.astype("long")))
+        loader = DataLoader(data, batch_size=100, shuffle=True)
+        model.apply(nn.init.kaiming_uniform_)
+        for epoch in range(epochs):
+            for xb, yb in loader:
+                {cleared}
+                nn.functional.cross_entropy(model(xb), yb).backward()
+                optimizer.step(){mark}
+
+    x, y = load()
+    train(x, y, 60)
+    train(np.copy(x), y, 60)
+    train(x, np.copy(y), 60)
+"""
+twins(
+    "three trainings of one network, each with an optimizer of its own",
+    TRAINED_ANEW.format(cleared="pass", mark="  # <- GK101"),
+    TRAINED_ANEW.format(cleared="optimizer.zero_grad()", mark=""),
+)
+
+WRAPS_ANOTHER = """
+    from torch import optim
+
+    class Preconditioned(optim.Optimizer):
+        def __init__(self, model):
+            super(Preconditioned, self).__init__(model.parameters(), dict())
+            self.model = model
+            self.optim = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+        def step(self):
+            for p in self.model.parameters():
+                p.grad.data.mul_(0.5)
+            self.optim.step(){mark}
+
+    class Agent:
+        def __init__(self, actor_critic):
+            self.actor_critic = actor_critic
+            self.optimizer = Preconditioned(actor_critic)
+
+        def update(self, rollouts):
+            values, log_probs = self.actor_critic.evaluate_actions(rollouts.obs)
+            {cleared}
+            (values.pow(2).mean() - log_probs.mean()).backward()
+            self.optimizer.step()
+            return values.item()
+"""
+twins(
+    "an optimizer of the program, built from a network, that lets another one step",
+    WRAPS_ANOTHER.format(cleared="pass", mark="  # <- GK101"),
+    WRAPS_ANOTHER.format(cleared="self.optimizer.zero_grad()", mark=""),
+)
+
+HANDED_IN = """
+    import torch
+    from torch import nn
+    from torchvision import models
+
+    net = models.resnet50()
+    for p in net.parameters():
+        p.requires_grad = False
+    net.fc = nn.Linear(net.fc.in_features, 120)
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.Adam([{{"params": net.fc.parameters()}}], lr=0.001)
+
+    def train(model, loader, epoch):
+        for x, y in loader:
+            {cleared}
+            criterion(model(x), y).backward()
+            optimizer.step(){mark}
+"""
+twins(
+    "a network that is handed in may be the one that an optimizer owns",
+    HANDED_IN.format(cleared="pass", mark="  # <- GK101"),
+    HANDED_IN.format(cleared="optimizer.zero_grad()", mark=""),
+)
+
+FILLED_UNSEEN = """
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader, Dataset
+    from files import fill
+
+    class Shapes(Dataset):
+        def __init__(self, folder):
+            self.items = []
+            fill(self.items.append, folder)
+
+        def __len__(self):
+            return len(self.items)
+
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loaders = {{"train": DataLoader(Shapes("train"), batch_size=16, drop_last=True)}}
+    for epoch in range(9):
+        for x in loaders["train"]:
+            {cleared}
+            model(x).mean().backward()
+            optimizer.step(){mark}
+"""
+twins(
+    "data that seems to be empty, because what fills it is not seen",
+    FILLED_UNSEEN.format(cleared="pass", mark="  # <- GK101"),
+    FILLED_UNSEEN.format(cleared="optimizer.zero_grad()", mark=""),
+)
+
+DIFFERENTIATED_TWICE = """
+    import torch
+    from torch import nn
+
+    def meta_step(model, optimizer, loss_fn, tasks):
+        losses = []
+        for x, y in tasks:
+            loss = loss_fn(model(x), y)
+            loss.backward(retain_graph=True)
+            losses.append({kept})
+        optimizer.zero_grad(){mark}
+        meta_loss = torch.stack(losses).mean()
+        meta_loss.backward()
+        optimizer.step()
+
+    def fit(model, optimizer, loader):
+        for tasks in loader:
+            meta_step(model, optimizer, nn.CrossEntropyLoss(), tasks)
+"""
+twins(
+    "a loss that is differentiated again after its gradients were cleared",
+    DIFFERENTIATED_TWICE.format(kept="model(x).mean()", mark="  # <- GK102"),
+    DIFFERENTIATED_TWICE.format(kept="loss", mark=""),
+)
+
+SOME_OF_A_LIST = """
+    import copy
+    import torch
+
+    class Aggregation:
+        def __init__(self, loss, loader, last):
+            self.loss, self.loader, self.last = loss, loader, last
+
+        def aggregate(self, received, local):
+            network = copy.deepcopy(local)
+            theirs = list(received.parameters())[-self.last:]
+            mine = list(network.parameters())[-self.last:]
+            optimizer = torch.optim.SGD(mine, lr=0)
+            weights = [torch.ones_like(p.data) for p in mine]
+            for x, y in self.loader:
+                optimizer.zero_grad()
+                self.loss(network(x), y).backward(){mark}
+                for p, q, weight in zip(mine, theirs, weights):
+                    weight.data = torch.clamp(weight - 0.1 * ({read} * (q - p)), 0, 1)
+"""
+twins(
+    "gradients that are read from some parameters of a list",
+    SOME_OF_A_LIST.format(read="p", mark="  # <- GK107"),
+    SOME_OF_A_LIST.format(read="p.grad", mark=""),
+)
+
+MULTIPLIER = """
+    import torch
+    from torch import nn
+
+    class Scalar(nn.Module):
+        def __init__(self, value):
+            super().__init__()
+            self.constant = nn.Parameter(torch.tensor(value))
+
+        def forward(self):
+            return self.constant
+
+    class Agent:
+        def __init__(self, critic, critic_optimizer):
+            self.critic = critic
+            self.critic_optimizer = critic_optimizer
+            self.multiplier = Scalar(1.0)
+            self.multiplier_optimizer = torch.optim.Adam(self.multiplier.parameters())
+
+        def loss(self, x, y):
+            q = self.critic(x)
+            gap = torch.exp(self.multiplier()) * ((q - y).mean() - 1.0)
+            self.multiplier_optimizer.zero_grad()
+            (-gap).backward(retain_graph=True)
+            {late}
+            self.multiplier_optimizer.step()
+            return (q - y).pow(2).mean() + gap
+
+        def train(self, batch):
+            loss = self.loss(*batch)
+            self.critic_optimizer.zero_grad()
+            loss.backward()
+            self.critic_optimizer.step()
+"""
+twins(
+    "a multiplier's loss that goes through a network which is handed in",
+    MULTIPLIER.format(late="self.multiplier_optimizer.zero_grad()  # <- GK102"),
+    MULTIPLIER.format(late="pass"),
+)
+
+GROUPS_BY_CHOICE = """
+    import torch
+    from torch import nn
+
+    model = nn.Sequential(nn.Linear(3, 3), nn.LayerNorm(3))
+    decay, rest = [], []
+    for p in model.parameters():
+        (decay if p.dim() >= 2 else rest).append(p)
+    optimizer = torch.optim.AdamW([{{"params": decay}}, {{"params": rest, "weight_decay": 0.0}}])
+    for x in loader:
+        model(x).mean().backward()
+        optimizer.step(){mark}
+        {cleared}
+"""
+twins(
+    "parameters that go to one of two lists by a choice",
+    GROUPS_BY_CHOICE.format(cleared="pass", mark="  # <- GK101"),
+    GROUPS_BY_CHOICE.format(cleared="optimizer.zero_grad()", mark=""),
+)
+
+KEPT_ELSEWHERE = """
+    import torch
+    from torch import nn
+    from values import registry
+
+    critic, multiplier = nn.Linear(3, 1), nn.Parameter(torch.zeros(1))
+    registry.add("multiplier", multiplier)
+    critic_optimizer = torch.optim.Adam(critic.parameters())
+    multiplier_optimizer = torch.optim.Adam([multiplier])
+    for x, y in loader:
+        q = critic(x)
+        gap = {value} * (q - y).mean()
+        multiplier_optimizer.zero_grad()
+        (-gap).backward(retain_graph=True)
+        multiplier_optimizer.step()
+        critic_optimizer.zero_grad()
+        (q - y).pow(2).mean().backward()
+        {late}
+        critic_optimizer.step()
+"""
+twins(
+    "a loss that reaches its own parameter by way of code that is not seen",
+    KEPT_ELSEWHERE.format(value="multiplier", late="critic_optimizer.zero_grad()  # <- GK102"),
+    KEPT_ELSEWHERE.format(value='registry.get("multiplier")', late="pass"),
+)
+
+OWN_DISTRIBUTION = """
+    import torch
+    from torch import distributions, nn
+
+    class Truncated(distributions.Normal):
+        def __init__(self, loc, scale, low=-1.0, high=1.0):
+            super().__init__(loc, scale, validate_args=False)
+            self.low, self.high = low, high
+
+        def sample(self, clip=None):
+            eps = torch.randn_like(self.loc) * self.scale
+            x = self.loc + eps
+            return x - x.detach() + torch.clamp(x, self.low, self.high).detach()
+
+    actor, critic = nn.Linear(4, 2), nn.Linear(6, 1)
+    actor_opt = torch.optim.Adam(actor.parameters()){starved}
+    critic_opt = torch.optim.Adam(critic.parameters())
+    for obs, target in loader:
+        mu = torch.tanh(actor(obs))
+        action = Truncated(mu, torch.ones_like(mu) * 0.1).sample(clip=0.3){cut}
+        actor_opt.zero_grad()
+        (-critic(torch.cat([obs, action], -1)).mean()).backward()
+        actor_opt.step(){mark}
+        critic_opt.zero_grad()
+        q = critic(torch.cat([obs, action.detach()], -1))
+        (q - target).pow(2).mean().backward()
+        critic_opt.step()
+"""
+twins(
+    "a distribution of the program whose own sample() keeps gradients",
+    OWN_DISTRIBUTION.format(cut=".detach()", starved="  # <- GK106", mark="  # <- GK103"),
+    OWN_DISTRIBUTION.format(cut="", starved="", mark=""),
+)
+
+NAMED_BACKWARD = """
+    import torch
+    from torch import nn
+
+    class Edges(nn.Module):
+        def __init__(self, config):
+            super().__init__()
+            self.generator = nn.Linear(3, 3)
+            self.optimizer = torch.optim.Adam(self.generator.parameters(), lr=config.lr)
+
+        def process(self, images):
+            {cleared}
+            outputs = self.generator(images)
+            return outputs, (outputs - images).pow(2).mean()
+
+        def backward(self, loss=None):
+            loss.backward()
+            self.optimizer.step(){mark}
+
+    class Trainer:
+        def __init__(self, config):
+            self.config = config
+            self.model = Edges(config).to(config.device)
+
+        def train(self):
+            while True:
+                for images in loader:
+                    self.model.train()
+                    outputs, loss = self.model.process(images)
+                    self.model.backward(loss)
+"""
+twins(
+    "a network's own method that is called backward",
+    NAMED_BACKWARD.format(cleared="pass", mark="  # <- GK101"),
+    NAMED_BACKWARD.format(cleared="self.optimizer.zero_grad()", mark=""),
+)
+
+PERTURBATION = """
+    import torch
+    from torch import nn
+
+    model = nn.Sequential(nn.Linear(10, 5), nn.ReLU(), nn.Linear(5, 2))
+    head = nn.Parameter(torch.zeros(2))
+    for x, y in loader:
+        delta = nn.Parameter(torch.zeros_like(x))
+        optimizer = torch.optim.Adam([{owned}], lr=0.01)
+        for _ in range(100):
+            optimizer.zero_grad()
+            out = model(torch.tanh(delta + x)){scaled}
+            (nn.functional.cross_entropy(out, y) + (delta ** 2).sum()).backward()
+            optimizer.step(){mark}
+"""
+twins(
+    "a perturbation that is optimized through a network which stays",
+    PERTURBATION.format(owned="delta", scaled=" * head", mark="  # <- GK105"),
+    PERTURBATION.format(owned="delta", scaled="", mark=""),
+)
+
+JOINS_LATER = """
+    import torch
+    from torch import nn
+
+    net, late = nn.Linear(3, 1), nn.Linear(3, 1)
+    opt, opt_late = torch.optim.Adam(net.parameters()), torch.optim.Adam(late.parameters())
+    sched = torch.optim.lr_scheduler.StepLR(opt, 10)
+    sched_late = torch.optim.lr_scheduler.StepLR(opt_late, 10)
+    for epoch in range(100):
+        {early}
+        for x, y in loader:
+            opt.zero_grad()
+            (net(x) - y).pow(2).mean().backward()
+            opt.step()
+            if epoch > 0:
+                opt_late.zero_grad()
+                (late(x) - y).pow(2).mean().backward()
+                opt_late.step()
+        sched_late.step()
+"""
+twins(
+    "a network that joins the training later, with a schedule by epochs",
+    JOINS_LATER.format(early="sched.step()  # <- GK205"),
+    JOINS_LATER.format(early="pass"),
+)
+
+OWNED_INPUT = """
+    import torch
+    from torch import nn
+
+    features = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval()
+    image = torch.rand(1, 3, 8, 8, requires_grad=True)
+    target = features(torch.rand(1, 3, 8, 8)).detach()
+    optimizer = torch.optim.Adam([image], lr=0.05)
+    for step in range(20):
+        {cleared}
+        (features(image) - target).square().mean().backward()
+        optimizer.step(){mark}
+"""
+twins(
+    "an image that an optimizer owns, and whose gradient nobody else reads",
+    OWNED_INPUT.format(cleared="pass", mark="  # <- GK101"),
+    OWNED_INPUT.format(cleared="optimizer.zero_grad()", mark=""),
+)
+
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:

@@ -111,7 +111,7 @@ def _own_attributes(tree: ast.Module) -> set[str]:
     foreign = {
         node.attr
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and node.attr in plain and not _of_self(node)
+        if isinstance(node, ast.Attribute) and not _of_self(node)
     }
     return (plain | _set_on_self(tree)) - known - (foreign & _TORCH) - _of_modules(tree)
 

@@ -3,10 +3,12 @@
 It holds no rules and never imports torch. From the outside in:
 
 check        many files, one program, one source, and the barrier around each
+incremental  a project that is checked again and again: only what has changed is rehearsed
 files        which files there are, and what they hold
 config       which rules speak of them
 program      which files belong together, callers first
 parsing      from bytes to a tree
+columns      columns as people count them
 notebook     cells as one program, and back
 rehearse     from the trees of a program to what is said of each file
 explore      which runs: where they begin, which answers they try, when it is enough

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
-from gradkeeper.lint.explore import Key, Run, may_speak, refuted, without
+from gradkeeper.lint.explore import Key, Run, compared, may_speak, refuted, without
 from gradkeeper.model.finding import Finding, Severity
 
 FROM_ABSENCE = frozenset({"GK103", "GK105", "GK106", "GK107", "GK307", "GK401", "GK602"})
@@ -32,23 +32,18 @@ def _cannot_be(run: Run, runs: list[Run]) -> bool:
 def _speaks(run: Run, finding: Finding) -> bool:
     if finding.rule in FROM_ABSENCE and not run.ended:
         return False
-    if finding.rule == "GK102" and not run.steps and run.steps_elsewhere:
-        return False  # a trial of what fits into memory; the training is elsewhere
     return may_speak(run, finding.rule)
-
-
-def _from_absence(finding: Finding, run: Run) -> bool:
-    return finding.rule in FROM_ABSENCE or (finding.rule == "GK102" and not run.steps)
 
 
 def _weighed(key: Key, having: list[Run], runs: list[Run]) -> Finding:
     finding = having[0].findings[key]
     if finding.severity is Severity.INFO:
         return finding
-    standing = [run for run in having if run.verified and not refuted(run, key, runs)]
+    telling = compared(having, runs, key[0])
+    standing = [run for run in telling if run.verified and not refuted(run, key, runs)]
     for run in standing:
         when = _setting(key, run, runs)
-        if when is not None and not (when and _from_absence(finding, run)):
+        if when is not None and not (when and finding.rule in FROM_ABSENCE):
             return replace(run.findings[key], when=when or None)
     return replace(finding, certain=False, severity=Severity.INFO)
 

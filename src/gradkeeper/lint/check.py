@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from gradkeeper.lint import suppress
+from gradkeeper.lint.columns import in_letters
 from gradkeeper.lint.files import DISK, Sources, decode
 from gradkeeper.lint.parsing import TOO_DEEP, not_checked, parse, unparsable
 from gradkeeper.lint.program import Checked, Program, Sketch, may_train, programs, sketch
@@ -32,7 +33,7 @@ FEW = 12
 """Files that are not worth a second process."""
 SMALL_TREE = 400
 """Up to here, files that do not train are parsed as well, to say where they cannot be."""
-RARELY = 50_000
+RARELY = 300_000
 """Objects between two searches for garbage: syntax trees are large and hold no cycles."""
 
 
@@ -199,7 +200,9 @@ def _check_program(
             found[path] = Checked([tree])
         else:
             trees[path] = tree
-    found |= _rehearsed(trees, chosen, sources)
+    for path, checked in _rehearsed(trees, chosen, sources).items():
+        checked.findings = in_letters(checked.findings, sources)
+        found[path] = checked
     for path, checked in found.items():
         checked.program = program
         checked.findings, unused = _silenced(checked.findings, sources.read(path))
@@ -370,6 +373,7 @@ def _check_source(
     if not may_train(raw):
         return Checked()
     checked = rehearse_files({path: tree}, tuple(rules), book=book)[path]
+    checked.findings = in_letters(checked.findings, Sources({path: raw}))
     checked.findings, unused = _silenced(checked.findings, raw)
     checked.unused = [(book.shown(line) if book else str(line), name) for line, name in unused]
     if checked.findings and fixes:

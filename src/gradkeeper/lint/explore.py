@@ -10,7 +10,7 @@ from gradkeeper.lint.coverage import TOO_LARGE, Coverage
 from gradkeeper.lint.imports import Project
 from gradkeeper.lint.interpreter.facts import FUNCTIONS, TrainingFunction
 from gradkeeper.lint.interpreter.machine import Machine
-from gradkeeper.lint.interpreter.objects import Class, Function, Instance
+from gradkeeper.lint.interpreter.objects import Class, Function, Instance, StaticMethod
 from gradkeeper.lint.interpreter.state import (
     BudgetSpentError,
     Frame,
@@ -33,6 +33,8 @@ from gradkeeper.model.rule import Rule
 from gradkeeper.model.site import Site
 
 MOST_RUNS = 8
+PATIENCE = 2
+"""Runs one after the other in which nothing happened that had not happened before."""
 FREE_SPLITS = 1
 """Groups of settings that are taken apart though no finding depends on them."""
 MOST_TRIALS = 3
@@ -43,10 +45,13 @@ MOST_FLIPS = 6
 WINDOW = 3
 """What stands for "some N > 1"."""
 BY_CHANCE: frozenset[Mode] = frozenset({"yes", "no", "later yes", "later no"})
-OPERATIONS = 100_000
+OPERATIONS = 160_000
 TOTAL = 40_000
 OF_A_FILE = 10_000
 """What a file more, in which nothing trains, may cost."""
+
+MANY = 200
+"""Functions that seem to train, by what they call."""
 
 WITHOUT_OWNERS = frozenset({"GK301", "GK303", "GK306", "GK601", "GK604"})
 """Rules that don't depend on who owns what, or on what unseen code does to gradients."""
@@ -77,8 +82,6 @@ class Run:
     provided: frozenset[str] = frozenset()
     missed: frozenset[str] = frozenset()
     """Attributes that an object's __init__ has set in this run, and those it would have needed."""
-    steps_elsewhere: bool = False
-    """The program takes steps, though perhaps not in this run."""
     verified: bool = False
     """Its answers of chance were all tried the other way."""
     telling: dict[Key, Hashable] = field(default_factory=dict)
@@ -89,6 +92,36 @@ class Run:
     @property
     def steps(self) -> int:
         return sum(isinstance(event, (ev.Step, ev.Move)) for event in self.tape)
+
+    @property
+    def goes_on(self) -> bool:
+        """It comes to a second step, with a backward between the two."""
+        stepped = credited = False
+        steps = any(isinstance(event, ev.Step) for event in self.tape)
+        for event in self.tape:
+            if isinstance(event, ev.Step if steps else ev.Move):
+                if credited:
+                    return True
+                stepped = True
+            elif stepped and isinstance(event, ev.Backward):
+                credited = True
+        return False
+
+    @property
+    def loses_a_loss(self) -> bool:
+        """One of several optimizers steps, and no loss reaches it: its loss was not followed."""
+        owned: dict[str, set[str]] = {}
+        stepped: set[str] = set()
+        reached: set[str] = set()
+        for event in self.tape:
+            match event:
+                case ev.Adopt():
+                    owned.setdefault(event.optimizer, set()).update(event.accounts)
+                case ev.Step():
+                    stepped.add(event.optimizer)
+                case ev.Backward():
+                    reached.update(event.accounts)
+        return len(stepped) > 1 and any(not owned.get(one, set()) & reached for one in stepped)
 
     @property
     def settings(self) -> dict[Hashable, bool]:
@@ -143,6 +176,8 @@ class Root:
 
 def roots(program: Program) -> Iterator[list[Run]]:
     """The runs of each script, then of each training function that none of them reached."""
+    if not program.project.may_train:
+        return
     training = program.project.facts.training_in
     files = program.project.files.items()
     # Those with a loop of their own first: should the budget end, it ends with the others.
@@ -150,6 +185,8 @@ def roots(program: Program) -> Iterator[list[Run]]:
         if program.operations > program.budget:
             program.coverage.spent = True
             return
+        if not program.project.facts.does_something(path):
+            continue
         if path not in program.project.imported or _is_script(tree):
             yield explore(program, Root(path))
     while True:
@@ -180,6 +217,9 @@ def _next_root(program: Program) -> Root | None:
         for one in program.project.facts.functions_that_train
         if one.node not in program.visited and one.file in program.project.files
     ]
+    if len(waiting) > MANY:
+        # In a program this large, most are so called by chance: something else has the same name.
+        waiting = [one for one in waiting if one.by_itself]
     names = {one.node.name for one in waiting}
     waiting = [one for one in waiting if one.by_itself or names & one.refers - {one.node.name}]
     called = {word for one in waiting for word in one.refers if word != one.node.name}
@@ -214,10 +254,13 @@ class _Exploration:
         self.seen: set[Hashable] = set()
         """Settings that were tried the other way, or are about to be."""
         self.splits = 0
+        self.groups: dict[Hashable, tuple[Run, dict[Hashable, Mode]]] = {}
+        """By plan: the run whose answers of chance it has the other way, all at once."""
         self.base: Run | None = None
         """The run that the others are compared with."""
         program.begun = program.operations
-        while self.waiting and len(self.runs) < MOST_RUNS and program.may_go_on():
+        made = nothing_new = 0
+        while self.waiting and made < MOST_RUNS and program.may_go_on():
             plan = self.waiting.pop(0)
             name = _name_of(plan)
             if name in self.tried:
@@ -225,9 +268,16 @@ class _Exploration:
             self.tried.add(name)
             run = rehearse(program, root, plan)
             longer = _longer(run)
-            if longer is not None:
+            if longer is not None and name not in self.groups:
                 # Too short to see a window: as if it had not been.
                 self.waiting.insert(0, longer)
+                continue
+            made += 1
+            nothing_new = nothing_new + 1 if any(_alike(run, one) for one in self.runs) else 0
+            if nothing_new == PATIENCE or (nothing_new and not any(map(_trains, self.runs))):
+                break
+            if name in self.groups:
+                self._go_on_from_group(run, *self.groups[name])
                 continue
             self.runs.append(run)
             self._go_on_from(run)
@@ -258,8 +308,33 @@ class _Exploration:
             self.seen.update(new)
             self.waiting.append(self._flip(run, new))
         if run.spends or run is self.base:
-            self.waiting.extend(_further(run))
-        self.waiting.sort(key=_distance)
+            self.waiting.extend(_scenarios(run))
+            self._try_together(run, dict(_other_answers(run)))
+        self.waiting.sort(key=self._distance)
+
+    def _try_together(self, run: Run, answers: dict[Hashable, Mode]) -> None:
+        """Most answers of chance change nothing that matters, either."""
+        plan = run.plan.but(chance={**run.plan.chance, **answers})
+        if len(answers) > 1:
+            self.groups[_name_of(plan)] = (run, answers)
+        if answers:
+            self.waiting.append(plan)
+
+    def _go_on_from_group(self, other: Run, run: Run, answers: dict[Hashable, Mode]) -> None:
+        """If all of them together changed nothing, none does that was asked for."""
+        left = {key: mode for key, mode in answers.items() if key not in other.questions}
+        if _alike(other, run) and len(left) < len(answers):
+            self._try_together(run, left)
+        else:
+            for key, mode in answers.items():
+                self._try_together(run, {key: mode})
+        self.waiting.sort(key=self._distance)
+
+    def _distance(self, plan: Plan) -> tuple[int, int]:
+        """How far a plan is from the first one; what is rehearsed on purpose comes first."""
+        if _name_of(plan) in self.groups:
+            return (len(plan.settings) + 1, 1)
+        return _distance(plan)
 
     def _worth_splitting(self, run: Run) -> bool:
         """One of several settings does something to a finding; or nothing was split yet."""
@@ -281,6 +356,10 @@ class _Exploration:
         )
 
 
+def _trains(run: Run) -> bool:
+    return run.spends or any(isinstance(event, ev.Backward) for event in run.tape)
+
+
 def _alike(run: Run, other: Run) -> bool:
     """The same happened in both, as far as the rules can see."""
     return run.findings is other.findings and (run.doubts, run.unseen, run.ended) == (
@@ -298,7 +377,7 @@ def _verify(program: Program, root: Root, runs: list[Run], tried: set[Hashable])
             if finding.severity is not Severity.INFO and may_speak(run, finding.rule):
                 suspects.setdefault(key, []).append(run)
     for key, having in suspects.items():
-        for run in having[:MOST_TRIALS]:
+        for run in compared(having, runs, key[0])[:MOST_TRIALS]:
             if not run.verified:
                 _try_chances(program, root, run, runs, tried)
             if not refuted(run, key, runs):
@@ -346,6 +425,8 @@ def without(run: Run, key: Key, runs: list[Run]) -> list[Run]:
 
 def may_speak(run: Run, rule: str) -> bool:
     """Whether doubts about a run leave a rule anything to say of it."""
+    if rule == "GK102" and run.loses_a_loss:
+        return False  # perhaps it was that loss which seems to be thrown away
     return not run.doubts or rule in WITHOUT_OWNERS
 
 
@@ -418,8 +499,22 @@ def denies(other: Run, run: Run, key: Key) -> bool:
         key not in other.findings
         and key[1:] in other.lines
         and other.spends
-        and (other.steps > 1 or run.steps <= 1)
+        and (other.goes_on or not run.goes_on)
     )
+
+
+def compared(having: list[Run], runs: list[Run], rule: str) -> list[Run]:
+    """Those beside which settings were tried the other way, or all where there are none.
+
+    Windows of one micro-batch and of several are two scenarios, and settings are changed in one:
+    the runs of the other tell nothing of them.
+    """
+    found = [
+        run
+        for run in having
+        if any(same_scenario(run, one, rule) and one.settings != run.settings for one in runs)
+    ]
+    return found or having
 
 
 def same_setting(run: Run, other: Run, rule: str) -> bool:
@@ -517,30 +612,37 @@ def _distance(plan: Plan) -> tuple[int, int]:
     return (settings + len(plan.chance) + extra, -1 if scenario else len(plan.chance))
 
 
-def _further(run: Run) -> Iterator[Plan]:
-    """The plans that differ from a run's in one answer of chance."""
+def _scenarios(run: Run) -> Iterator[Plan]:
+    """The plans in which something happens once, or every so often, that did not in a run."""
     plan = run.plan
-    for key, question in run.questions.items():
-        if not question.fixed and key not in plan.chance:
-            for mode in _modes(question):
-                yield plan.but(chance={**plan.chance, key: mode})
+    for key, question in _of_chance(run):
+        if question.rare:
+            continue
+        if question.once:
+            yield plan.but(chance={**plan.chance, key: "once"})
+        elif question.periodic:
+            yield plan.but(chance={**plan.chance, key: "periodic"})
+        if isinstance(question.condition.left, Finite) and question.times > 1:
+            mode: Mode = "once not" if question.answer else "once"
+            yield plan.but(chance={**plan.chance, key: mode})
     for fault in run.faults:
         if plan.fault is None:
             yield plan.but(fault=fault)
 
 
-def _modes(question: Question) -> Iterator[Mode]:
-    if question.rare:
-        yield "no"
-        return
-    if question.once:
-        yield "once"
-        return
-    if question.periodic:
-        yield "periodic"
-    yield "no" if question.answer else "yes"
-    if isinstance(question.condition.left, Finite) and question.times > 1:
-        yield "once not" if question.answer else "once"
+def _other_answers(run: Run) -> Iterator[tuple[Hashable, Mode]]:
+    """What a run's questions of chance were not answered."""
+    for key, question in _of_chance(run):
+        if question.rare:
+            yield key, "no"
+        elif not question.once:
+            yield key, "no" if question.answer else "yes"
+
+
+def _of_chance(run: Run) -> Iterator[tuple[Hashable, Question]]:
+    for key, question in run.questions.items():
+        if not question.fixed and key not in run.plan.chance:
+            yield key, question
 
 
 def rehearse(program: Program, root: Root, plan: Plan) -> Run:
@@ -583,7 +685,6 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
     if program.relocate is not None:
         events = [replace(event, site=program.relocate(event.site)) for event in events]
     run = Run(plan, m.questions, events, {}, tuple(m.doubts), unseen, spends, ended)
-    run.steps_elsewhere = program.project.facts.steps_somewhere
     run.period = m.period
     run.lines = frozenset((event.site.file, event.site.line) for event in events)
     run.numbered = bool(m.numbers)
@@ -620,20 +721,13 @@ def _start(
 ) -> None:
     """Calls a function as its unknown caller would, with arguments that nobody knows."""
     home = root.home
-    frame = Frame({}, None, None, "<module>", root.path)
-    frame.names.update(_prepared(m, program, root.path))
-    m.frame = frame
+    frame = m.frame = _prepared(m, program, root.path)
     if home is None:
         function = _find_function(frame, node)
         if function is None:
             outer = m.define(node)
             function = outer
-        built = len(m.state(Tape).owners)
-        function.call(Call(m, _arguments(m, function)))
-        new = m.state(Tape).owners[built:]
-        if new and not any(owner.known for owner in new):
-            # With an optimizer of the file, the file would call it; with its own, it is a trial.
-            _again(m, program, node, lambda: function.call(Call(m, _arguments(m, function))))
+        _call_each_batch(m, program, node, function)
         return
     cls = _find_class(frame, home)
     if cls is None:
@@ -649,7 +743,9 @@ def _start(
     if isinstance(instance, Instance) and m.libraries.drive(m, instance, node.name):
         return
     member = cls.member(node.name)
-    if isinstance(member, Function):
+    if isinstance(member, StaticMethod):
+        _call_each_batch(m, program, node, member.function)
+    elif isinstance(member, Function):
 
         def call() -> None:
             m.run_function(member, Call(m, [instance, *_arguments(m, member)[1:]]))
@@ -662,19 +758,36 @@ def _start(
         instance.attribute(m, node.name).call(Call(m))
 
 
+def _call_each_batch(m: Machine, program: Program, node: ast.AST, function: Function) -> None:
+    """Calls a function with arguments that nobody knows, and again if it trains on one batch."""
+
+    def call() -> None:
+        function.call(Call(m, _arguments(m, function)))
+
+    built = len(m.state(Tape).owners)
+    call()
+    new = m.state(Tape).owners[built:]
+    if new and not any(owner.known for owner in new):
+        # With an optimizer of the file, the file would call it; with its own, it is a trial.
+        _again(m, program, node, call)
+
+
 def _again(m: Machine, program: Program, node: ast.AST, call: Callable[[], object]) -> None:
     """A function that takes one step is called for every batch, by somebody who is not seen.
 
-    Not where it is handed the optimizer: then its caller may do the rest.
+    Not where it is handed the optimizer: then its caller may do the rest. A base class that sets
+    one up for its subclasses leaves the rest to them, where they zero or step at all.
     """
     tape = m.state(Tape)
     facts = program.project.facts
     counts = any(question.periodic for question in m.questions.values())
-    nobody_steps = not facts.steps_somewhere and all(owner.known for owner in tape.owners)
+    own = all(owner.known or owner.inherited for owner in tape.owners)
+    nobody_steps = not facts.steps_somewhere and own
     repeats = tape.steps or ((counts or nobody_steps) and tape.backwards)
     if node.name in facts.loop_names or not repeats:  # type: ignore[attr-defined]
         return
-    if not all(owner.known or _is_zeroed(tape, owner) for owner in tape.owners):
+    nobody_zeroes = own and not any("zero_grad" in uses for uses in facts.uses.values())
+    if not all(owner.known or _is_zeroed(tape, owner) or nobody_zeroes for owner in tape.owners):
         return
     for _ in range(3 * WINDOW if counts else 2):
         tape.note(m, ev.Batch, source="calls", site=m.site(node))
@@ -687,7 +800,7 @@ def _is_zeroed(tape: Tape, owner: Owner) -> bool:
     return any(note.kind is ev.Zero and owner in note.targets for note in tape.notes)
 
 
-def _prepared(m: Machine, program: Program, path: str) -> dict[str, Value]:
+def _prepared(m: Machine, program: Program, path: str) -> Frame:
     """Definitions and constants of the file: what it does by itself was rehearsed before."""
     facts = program.project.facts
     quiet: list[ast.stmt] = [
@@ -699,7 +812,7 @@ def _prepared(m: Machine, program: Program, path: str) -> dict[str, Value]:
         or (isinstance(one, (ast.Try, ast.If)) and not facts.is_loud(one))
     ]
     tree = ast.Module(quiet, [])
-    return m.run_module(tree, path, "module").names
+    return m.run_module(tree, path, "module")
 
 
 def _arguments(m: Machine, function: Function) -> list[Value]:

@@ -30,12 +30,26 @@ ACTS = re.compile(r"backward|zero_?grad|clear_?grad|reset_?grad|optimi[sz]e_step
 
 READS = re.compile(r"grad", re.I)
 """Functions that look at gradients, or handle them: test_twins.py, gradients that are wanted."""
-STEPS = re.compile(r"(^|_)step(s|_|$)|^optimi[sz]e", re.I)
+STEPS = re.compile(r"(^|_)step(s|_|$)|^optimi[sz]e(_|$)", re.I)
 """Functions that may take a step: test_strangers.py, `trainer.update_step()`."""
+COUNTS_STEPS = re.compile(
+    r"^_?(get|set|add|inc|increment|is|has|num|log|count)_|global_step|steps?_(no|num|per|id)(_|$)",
+    re.I,
+)
+"""Those of them that only say or count which one it is: `tracker.add_global_step()`."""
 STEPS_AND_MORE = re.compile(r"^step_(and|with)_", re.I)
 """A method of an optimizer that steps, and says what else: `step_and_update_lr()`."""
 ACCUMULATES = re.compile(r"accum", re.I)
 """A window that the program itself calls accumulation: styles/bug/55, the model's own mean loss."""
+
+
+CLASS = re.compile(r"_?[A-Z]+[a-z]")
+"""What makes another object each time: test_owners.py, a network and its target."""
+
+
+@lru_cache(maxsize=4096)
+def is_class(name: str) -> bool:
+    return CLASS.match(name) is not None
 
 
 def is_accumulation(words: set[str]) -> bool:
@@ -76,7 +90,7 @@ def is_harmless(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def may_step(name: str) -> bool:
-    return STEPS.search(name) is not None
+    return STEPS.search(name) is not None and COUNTS_STEPS.search(name) is None
 
 
 def steps_and_more(name: str) -> bool:

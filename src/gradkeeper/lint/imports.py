@@ -5,19 +5,23 @@ from __future__ import annotations
 import ast
 import os
 import warnings
-from collections.abc import Container, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint.files import DISK, Sources
 from gradkeeper.lint.interpreter.facts import Facts
-from gradkeeper.lint.interpreter.objects import Namespace
+from gradkeeper.lint.interpreter.state import Outline, OwnModule
+from gradkeeper.lint.program import imports_in, takes_part
 
 if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine
 
 LARGEST = 400_000
 """Bytes of a module that is read along."""
-MOST_FILES = 200
+FEW = 40
+"""Modules of a project that are read along, whatever they hold; of more, those that may matter."""
+MOST = 12
 
 
 class Project:
@@ -38,34 +42,68 @@ class Project:
             self.trees[full] = tree
             self._shown[full] = path
         self._found: dict[tuple[str, int, str], str | None] = {}
+        self._outlines: dict[str, Outline] = {}
+        self.may_train = True
+        """Something in the files has to do with training; else there is nothing to rehearse."""
         self._read_along()
 
     def _read_along(self) -> None:
-        """Reads what the files import from their own project, to any depth."""
-        entries = [(tree, path) for path, tree in self.files.items()]
-        waiting = list(entries)
-        while waiting:
-            tree, file = waiting.pop()
-            for name, level in _imported(tree):
-                found = self._locate(name, level, file)
-                if found is None:
-                    continue
-                self.imported.add(self.shown(found))
-                if found in self.trees:
-                    continue
-                more = self._tree(found)
-                if more is not None:
-                    entry = (more, self.shown(found))
-                    entries.append(entry)
-                    waiting.append(entry)
-        self.facts.add(entries)
+        """Reads what the files import from their own project, to any depth, the nearest first."""
+        self.facts.add((tree, path) for path, tree in self.files.items())
+        self.may_train = self.facts.speak_of_training()
+        if not self.may_train:
+            return
+        direct: dict[str, None] = {}
+        for path, tree in self.files.items():
+            direct.update(self._imports_of(path, _imported(tree)))
+        near = self._reached(direct, FEW + 1, matters=lambda raw: True)
+        if len(near) > FEW:
+            near = self._reached(direct, MOST, matters=takes_part)
+        for path, raw in near.items():
+            more = self.trees[path] = _parse(raw, path)
+            if more is not None:
+                self.facts.add([(more, self.shown(path))])
+                self._imports_of(path, _imported(more))
+        self.facts.survey()
+
+    def _imports_of(self, file: str, named: Iterable[tuple[str, int]]) -> dict[str, None]:
+        """The files of the project that one of them imports."""
+        located = (self._locate(name, level, file) for name, level in named)
+        found = dict.fromkeys(one for one in located if one is not None)
+        self.imported.update(map(self.shown, found))
+        return found
+
+    def _reached(
+        self, waiting: Iterable[str], most: int, *, matters: Callable[[bytes], bool]
+    ) -> dict[str, bytes]:
+        """Files beside those to check that imports lead to, by way of files that matter."""
+        found: dict[str, bytes] = {}
+        seen = set(self.trees)
+        queue = deque(waiting)
+        while queue and len(found) < most:
+            path = queue.popleft()
+            raw = None if path in seen else self._read(path)
+            seen.add(path)
+            if raw is not None and matters(raw):
+                found[path] = raw
+                queue.extend(self._imports_of(path, _named(imports_in(raw))))
+        return found
+
+    def _read(self, path: str) -> bytes | None:
+        if self._sources is None:
+            return None
+        try:
+            raw = self._sources.read(path)
+        except OSError:
+            return None
+        return raw if len(raw) <= LARGEST else None
 
     def shown(self, full: str) -> str:
         """How a file is spoken of."""
         return self._shown.setdefault(full, os.path.relpath(full))
 
-    def module(self, m: Machine, name: str, level: int, file: str) -> Namespace | None:
-        """Runs a module of the project, once per run."""
+    def module(self, m: Machine, name: str, level: int, file: str) -> OwnModule | None:
+        """A module of the project, one in each run."""
         loaded = m.state(Loaded)
         path = self._locate(name, level, file)
         if path is None:
@@ -73,22 +111,15 @@ class Project:
         known = loaded.modules.get(path)
         if known is not None:
             return known
-        tree = self._tree(path)
+        tree = self.trees.get(path)
         if tree is None:
             return None
-        made = loaded.modules[path] = Namespace(name, {}, lambda _: None)
-        before = (m.loops, m.node)
-        try:
-            made.names = m.run_module(tree, self.shown(path), name).names
-        finally:
-            m.loops, m.node = before
+        outline = self._outlines.get(path)
+        if outline is None:
+            outline = self._outlines[path] = Outline(tree)
+        frame = m.module_frame(self.shown(path), name)
+        made = loaded.modules[path] = OwnModule(m, name, frame, outline)
         return made
-
-    def _tree(self, path: str) -> ast.Module | None:
-        if path not in self.trees:
-            few = len(self.trees) < MOST_FILES
-            self.trees[path] = _parse(path, self._sources) if few and self._sources else None
-        return self.trees[path]
 
     def _locate(self, name: str, level: int, file: str) -> str | None:
         key = (name, level, file)
@@ -101,10 +132,10 @@ class Project:
 
 
 class Loaded:
-    """The modules that a run has executed so far."""
+    """The modules that a run has come to so far."""
 
     def __init__(self) -> None:
-        self.modules: dict[str, Namespace] = {}
+        self.modules: dict[str, OwnModule] = {}
 
 
 def _imported(tree: ast.Module) -> Iterator[tuple[str, int]]:
@@ -123,6 +154,13 @@ def _imported(tree: ast.Module) -> Iterator[tuple[str, int]]:
             yield node.module or "", node.level
             for one in node.names:
                 yield f"{node.module}.{one.name}" if node.module else one.name, node.level
+
+
+def _named(imports: Iterable[tuple[int, str, str]]) -> Iterator[tuple[str, int]]:
+    for level, module, name in imports:
+        yield module, level
+        if name:
+            yield f"{module}.{name}" if module else name, level
 
 
 def _search(name: str, level: int, file: str, known: Container[str]) -> str | None:
@@ -156,13 +194,10 @@ def _in_folder(folder: str, parts: list[str], known: Container[str]) -> str | No
     return None
 
 
-def _parse(path: str, sources: Sources) -> ast.Module | None:
+def _parse(raw: bytes, path: str) -> ast.Module | None:
     try:
-        raw = sources.read(path)
-        if len(raw) > LARGEST:
-            return None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return ast.parse(raw, path)
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

@@ -18,6 +18,11 @@ from gradkeeper.model.finding import Because, Edit, Finding, Fix
 from gradkeeper.model.site import WITHIN, Site
 
 MAGIC_VALUE = re.compile(r"^(\s*[\w.,\s]+=\s*)[!%]")
+TIMED = re.compile(
+    r"(\s*)(%(?:time|prun|memit|timeit)(?: +-\w+(?: +\d+)?)* +)"
+    r"((?!(?:async|class|def|for|if|try|while|with|-)\b)\S.*)"
+)
+"""`%time train(model)`: a magic that runs the simple statement behind it."""
 HELP = re.compile(r"[%\w.\[\]'\"*]+\?\??\s*(#.*)?")
 """`model?`, `model.forward??`: they show a document."""
 COMMAND = re.compile(
@@ -187,6 +192,11 @@ def _dedented(lines: list[str]) -> list[str]:
 
 def _line(line: str) -> str:
     bare = line.strip()
+    timed = TIMED.match(line)
+    if timed:
+        # The statement behind it runs. Its columns stay, for whoever is told of them.
+        indent, magic, statement = timed.groups()
+        return f"{indent}{'0;'.ljust(len(magic))}{statement}"
     assigned = MAGIC_VALUE.match(line)
     if assigned:
         return f"{assigned.group(1)}None"

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from gradkeeper.lint.files import DISK, Sources
 from gradkeeper.model.finding import Finding
 
-FROM = rb"(?m)^[ \t]*from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]*(?:\(([^)]*)\)|([^\n#;]*))"
-IMPORT = rb"(?m)^[ \t]*import[ \t]+([\w., \t]+)"
+# With a line's end in front instead of `^`: five times as fast.
+FROM = rb"\n[ \t]*from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]*(?:\(([^)]*)\)|([^\n#;]*))"
+IMPORT = rb"\n[ \t]*import[ \t]+([\w., \t]+)"
 NAME = rb"(\w+|\*)(?:[ \t]+as[ \t]+\w+)?"
-ACTS = re.compile(rb"(?m)^(?:for|while|with)[ \t(]|^[\w.]+\(")
+ACTS = re.compile(rb"\n(?:for|while|with)[ \t(]|\n[\w.]+\(")
 """A script does something by itself, as a module that only defines does not."""
 HIGHEST = 6
 """Folders above a file in which its imports are looked for, at most."""
@@ -23,6 +24,9 @@ ROOTS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 INIT = "__init__.py"
 DEEPEST = 4
 """Packages that hand a name on to one another."""
+MOST_TOGETHER = 200
+"""Files of a project in which nothing trains are looked at up to here, those nearest to training
+code first."""
 MOST_READ_ALONG = 200
 """Files beside those to check that are looked at for what they import."""
 
@@ -39,7 +43,8 @@ OTHERS = re.compile(
 """Libraries with a backward of their own, whose gradients need not add up."""
 
 
-FORGETS_BACKWARD = (b".zero_grad()", b".step()", b"torch.optim")
+FORGETS_BACKWARD = (b".step(", b"torch.optim")
+ZEROES = (b".zero_grad(", b".grad.zero_(", b".grad = None")
 
 
 def may_train(raw: bytes) -> bool:
@@ -49,10 +54,23 @@ def may_train(raw: bytes) -> bool:
     """
     if not any(word in raw for word in CREDIT_WORDS):
         # Ten times as fast as the pattern, and true of nearly all files.
-        return all(word in raw for word in FORGETS_BACKWARD) and b"backward" not in raw
+        if b"backward" in raw or not all(word in raw for word in FORGETS_BACKWARD):
+            return False
+        return any(word in raw for word in ZEROES)
     if b"import torch" not in raw and b"from torch" not in raw and OTHERS.search(raw):
         return False
     return CREDITS.search(raw) is not None and SPENDS.search(raw) is not None
+
+
+TAKES_PART = (b"backward(", b"zero_grad", b"clip_grad", b"GradScaler")
+
+CALLS = (b"optim", b"__main__", b"oader", *TAKES_PART)
+"""What stands in a file that calls training code, or hands something to it: it goes over data."""
+
+
+def takes_part(raw: bytes) -> bool:
+    """A byte scan: the file may hold something that training code calls and that is part of it."""
+    return any(word in raw for word in TAKES_PART)
 
 
 Import = tuple[int, str, str]
@@ -73,12 +91,13 @@ def sketch(path: str, raw: bytes) -> Sketch | None:
     if path.endswith(".ipynb"):
         return None
     trains = may_train(raw)
-    if not trains and b"optim" not in raw and b"__main__" not in raw and not ACTS.search(raw):
+    if not trains and not any(word in raw for word in CALLS) and not ACTS.search(b"\n" + raw):
         return None
-    return Sketch(path, trains, tuple(dict.fromkeys(_imports(raw))))
+    return Sketch(path, trains, tuple(dict.fromkeys(imports_in(raw))))
 
 
-def _imports(raw: bytes) -> Iterator[Import]:
+def imports_in(raw: bytes) -> Iterator[Import]:
+    raw = b"\n" + raw
     for dots, module, some, more in re.findall(FROM, raw):
         for name in re.findall(NAME, some or more):
             yield len(dots), module.decode(), name.decode()
@@ -158,7 +177,7 @@ def programs(sketches: Iterable[Sketch], sources: Sources = DISK) -> list[Progra
     for path, imported in edges.items():
         for one in imported:
             callers[one].add(path)
-    reaching = _closure(trains, callers)
+    reaching = _within_reach(trains, callers)
     wanted = [path for path in asked if path in reaching]
     together = {path: (edges[path] | callers[path]) & reaching for path in reaching}
     found = []
@@ -236,7 +255,7 @@ class _Files:
     def _handed_on(self, package: str) -> tuple[Import, ...]:
         if package not in self._packages:
             try:
-                self._packages[package] = tuple(_imports(self._sources.read(package)))
+                self._packages[package] = tuple(imports_in(self._sources.read(package)))
             except OSError:
                 self._packages[package] = ()
         return self._packages[package]
@@ -287,6 +306,18 @@ def _closure(start: set[str], next_to: dict[str, set[str]]) -> set[str]:
         new = next_to[waiting.pop()] - found
         found |= new
         waiting += new
+    return found
+
+
+def _within_reach(trains: set[str], callers: dict[str, set[str]]) -> set[str]:
+    """What trains and whoever imports it, by way of others, too; in large projects, not so far."""
+    found = set(trains)
+    nearest = trains
+    while nearest:
+        nearest = {caller for path in nearest for caller in callers[path]} - found
+        if len(found) + len(nearest) > MOST_TOGETHER:
+            return found
+        found |= nearest
     return found
 
 

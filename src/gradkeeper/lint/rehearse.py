@@ -12,7 +12,6 @@ from gradkeeper.lint.coverage import CUT_SHORT
 from gradkeeper.lint.explore import Program, roots
 from gradkeeper.lint.files import Sources
 from gradkeeper.lint.imports import Project
-from gradkeeper.lint.interpreter.facts import FUNCTIONS
 from gradkeeper.lint.parsing import not_checked
 from gradkeeper.lint.program import Checked, TrainingLoop
 from gradkeeper.model.finding import Finding, Findings
@@ -46,20 +45,18 @@ def rehearse_files(
     for finding in folded:
         known = found.setdefault(finding.site.file, Checked())
         known.findings.append(finding.rehearsed())
-    for path, tree in trees.items():
+    for path in trees:
         checked = found[path]
-        checked.training = list(_training(program, path, tree, book))
+        checked.training = list(_training(program, path, book))
         checked.findings += _left_over(path, checked.training)
     return found
 
 
-def _training(
-    program: Program, path: str, tree: ast.Module, book: "Notebook | None"
-) -> Iterator[TrainingLoop]:
+def _training(program: Program, path: str, book: "Notebook | None") -> Iterator[TrainingLoop]:
     """The loops of a file, and the functions that a framework calls for each batch."""
-    coverage = program.coverage
-    functions = coverage.driven(one for one in ast.walk(tree) if isinstance(one, FUNCTIONS))
-    for node in (*program.project.facts.training_in.get(path, ()), *functions):
+    coverage, facts = program.coverage, program.project.facts
+    functions = coverage.driven(facts.functions_in(path))
+    for node in (*facts.training_in.get(path, ()), *functions):
         line: int = getattr(node, "lineno", 1)
         yield coverage.told(node, book.shown(line) if book else str(line))
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from gradkeeper.lint.interpreter.state import State
+from gradkeeper.lint.interpreter.state import BudgetSpentError, State
 from gradkeeper.lint.interpreter.values import (
     NONE,
     Call,
@@ -52,24 +52,33 @@ class Expressions(State):
     """The part of a machine that evaluates."""
 
     def evaluate(self, node: ast.expr) -> Value:
-        handler = HANDLERS.get(type(node))
+        kind = type(node)
+        if kind is ast.Name:  # as often as everything else together
+            frame = self.frame
+            found = frame.names.get(node.id)  # type: ignore[attr-defined]
+            if found is not None and not frame.outer:
+                return found
+            return self.look_up(node.id)  # type: ignore[attr-defined]
+        handler = HANDLERS.get(kind)
         if handler is None:
             return self.unknown("an expression")
         return handler(self, node)
 
     def _constant(self, node: ast.Constant) -> Value:
-        found = _CONSTANTS.get(id(node))
-        if found is None or found[0] is not node:
+        constants = self.facts.constants
+        found = constants.get(id(node))
+        if found is None:
             value = node.value if node.value is not Ellipsis else None
-            found = _CONSTANTS[id(node)] = (node, Constant(value))
-        return found[1]
-
-    def _name(self, node: ast.Name) -> Value:
-        return self.look_up(node.id)
+            found = constants[id(node)] = Constant(value)
+        return found
 
     def look_up(self, name: str) -> Value:
-        found = self.frame.owner_of(name).get(name) if self.frame.outer else None
-        found = found or self.frame.find(name)
+        frame = self.frame
+        found = frame.owner_of(name).get(name) if frame.outer else None
+        if found is None:
+            found = frame.find(name) or self.whole.import_now(frame, name)
+        if found is None:
+            found = self.whole.define_now(frame, name)
         if found is None:
             found = self.libraries.builtin(self.whole, name)
         if found is None:
@@ -96,12 +105,14 @@ class Expressions(State):
         return Slice(*bounds)
 
     def _call(self, node: ast.Call) -> Value:
-        self.spend()
+        self.operations += 1
+        if self.operations > self.budget:
+            raise BudgetSpentError
         what = self.evaluate(node.func)
         args: list[Value] = []
         open_ended = False
         for one in node.args:
-            if isinstance(one, ast.Starred):
+            if type(one) is ast.Starred:
                 more = self.evaluate(one.value).resolve(self.whole)
                 if more.endless():
                     open_ended = True
@@ -125,7 +136,7 @@ class Expressions(State):
             else:
                 open_ended = True
         before, self.node = self.node, node
-        result = what.call(Call(self.whole, args, kwargs, open=open_ended))
+        result = what.call(Call(self.whole, args, kwargs, open_ended))
         self.node = before
         return result
 
@@ -469,11 +480,8 @@ def _same(m: Machine, left: Value, right: Value) -> bool | Condition:
     return False
 
 
-_CONSTANTS: dict[int, tuple[ast.AST, Constant]] = {}
-
 HANDLERS: dict[type[ast.expr], Callable[[Any, Any], Value]] = {
     ast.Constant: Expressions._constant,
-    ast.Name: Expressions._name,
     ast.Attribute: Expressions._attribute,
     ast.Subscript: Expressions._subscript,
     ast.Slice: Expressions._slice,

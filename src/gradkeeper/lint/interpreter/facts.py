@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -56,7 +57,11 @@ ACTS = _words("step zero_grad backward parameters param_groups unscale_ named_pa
 OF_TORCH = _words("train eval step backward update zero_grad parameters to load_state_dict fit")
 """Methods of modules and optimizers that programs also name their own functions after."""
 OF_MODULES = _words("parameters named_parameters eval state_dict zero_grad forward cuda to")
+OF_NETWORKS = OF_TORCH - _words("step backward update fit")
+"""Those of them that every network has."""
 OF_MADE = _words("parameters named_parameters train eval zero_grad")
+OF_WEIGHTS = _words("state_dict load_state_dict parameters named_parameters")
+NO_WORDS: frozenset[str] = frozenset()
 OF_OPTIMIZERS = _words("zero_grad param_groups")
 OF_STEPPED = OF_OPTIMIZERS | _words("unscale_ scale")
 OWNERS = _words("self cls")
@@ -186,18 +191,31 @@ class Facts:
     """By class: who sets an attribute, of its methods."""
     uses: dict[str, set[str]] = field(default_factory=dict)
     """By the name of a variable or attribute: the attributes that are asked of it."""
+    only_ways: dict[int, bool] = field(default_factory=dict)
+    """Tests of which one answer ends in an exception, or leaves the program: the other one."""
     jumps: set[int] = field(default_factory=set)
     """Branches that leave their loop or function."""
     fills: set[int] = field(default_factory=set)
     """Loops that credit and do not spend."""
+    credits: set[int] = field(default_factory=set)
+    """Loops with a backward somewhere in them."""
+    credits_itself: set[int] = field(default_factory=set)
+    """Loops with a backward outside of the loops in them."""
     feeds: set[int] = field(default_factory=set)
     """Loops that take a step for each of their rounds, around one that credits."""
     tries: set[int] = field(default_factory=set)
     """Try blocks with a backward in them."""
     yielding: set[int] = field(default_factory=set)
     """Loops that hand something out: they run for as long as somebody asks."""
+    blocks: dict[int, Any] = field(default_factory=dict)
+    """Blocks without what is skipped, as they are run."""
+    constants: dict[int, Any] = field(default_factory=dict)
+    """The values of constants, once they were asked for."""
+    signatures: dict[int, Any] = field(default_factory=dict)
+    """How functions take their arguments, once they were called."""
     _files: dict[str, Line] = field(default_factory=dict)
     _keys: dict[Hashable, int] = field(default_factory=dict)
+    _joined: dict[tuple[str, str | None], set[str]] = field(default_factory=dict)
 
     def key_of(self, made: Hashable) -> int:
         """A number for a key, the same in all runs: nested keys would be hashed to their depth."""
@@ -206,19 +224,47 @@ class Facts:
             found = self._keys[made] = len(self._keys)
         return found
 
+    def uses_of(self, name: str, other: str | None) -> set[str]:
+        """What is asked of a variable or attribute that goes by one of two names."""
+        found = self.uses.get(name)
+        more = self.uses.get(other) if other else None
+        if found is None or more is None:
+            return found or more or _NOTHING
+        known = self._joined.get((name, other))
+        if known is None:
+            known = self._joined[name, other] = found | more
+        return known
+
     def read_files(self) -> Iterable[tuple[str, Line]]:
         return self._files.items()
+
+    def does_something(self, file: str) -> bool:
+        """Run as a script, the file calls something; else it only defines."""
+        return any(line.calls for line in self._files[file].own())
+
+    def functions_in(self, file: str) -> Iterator[ast.AST]:
+        """All functions of a file, as they are written."""
+        return (one.node for one in self._files[file].in_order() if isinstance(one.node, FUNCTIONS))
 
     def is_loud(self, node: ast.AST) -> bool:
         return id(node) in self.loud
 
     def add(self, files: Iterable[tuple[ast.Module, str]]) -> None:
-        """Reads further files of the program, and sees everything anew in their light."""
-        new = [(tree, file) for tree, file in files if file not in self._files]
-        for tree, file in new:
+        """Reads files of the program."""
+        for tree, file in files:
             self._files[file] = _Reader(self).read(tree)
-        if new:
-            _Survey(self, list(self._files.values())).run()
+
+    def speak_of_training(self) -> bool:
+        """Some line that was read has to do with gradients, or sets a framework going."""
+        words = LOUD | DRIVES | BUILDS
+        return any(line.words & words for file in self._files.values() for line in file.walk())
+
+    def survey(self) -> None:
+        """Answers all questions, in the light of all files that were read."""
+        _Survey(self, list(self._files.values())).run()
+
+
+_NOTHING: set[str] = set()
 
 
 class _Reader:
@@ -253,6 +299,8 @@ class _Reader:
                 self._statements(line, node.body, node)
                 self.facts.setters[id(node)] = _setters(line)
             case ast.If() | ast.While():
+                if isinstance(node, ast.If) and _raises(node.body) != _raises(node.orelse):
+                    self.facts.only_ways[id(node)] = not _raises(node.body)
                 self._expression(line, node.test)
                 self._statements(line, node.body, home)
                 self._statements(line, node.orelse, home)
@@ -372,7 +420,7 @@ class _Reader:
         last = last_name(node.func)
         line.calls.add(last)
         if isinstance(node.func, ast.Attribute) and (last in CHANGES or last.endswith("_")):
-            line.sets.add(last_name(node.func.value))
+            line.sets.update(_last_names(node.func.value))
         if steps_in_one_call(node):
             line.spends_at_once = True
 
@@ -410,14 +458,16 @@ class _Survey:
                 if not of:
                     if word in plain:
                         line.refers.add(word)
-                elif word in self.functions and not uses.get(of, set()) & OF_MODULES:
+                elif word in self.functions and (
+                    word not in OF_NETWORKS or not uses.get(of, set()) & OF_MODULES
+                ):
                     line.refers.add(word)
             line.acts = line.words & LOUD_AS_SUCH | line.calls & WHEN_CALLED
             if any(word == "update" and uses.get(of, set()) & OF_SCALERS for of, word in line.asks):
                 line.acts.add("GradScaler")  # as loud as the rest of what a scaler does
             if any(uses.get(of, set()) & OF_OPTIMIZERS for of in line.steps_of):
                 line.acts.add("step")
-            self._note_maker(line)
+        self._note_makers()
         self.facts.steps_somewhere = any(
             "step" in line.calls and any(uses.get(of, set()) & OF_STEPPED for of in line.steps_of)
             for line in self.lines
@@ -433,12 +483,34 @@ class _Survey:
         self._find_functions_that_train()
         self._keep_what_matters()
 
-    def _note_maker(self, line: Line) -> None:
-        node = line.node
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            named = (self.facts.uses.get(last_name(one), set()) for one in node.targets)
-            if any(found & OF_MADE for found in named):
-                self.facts.makers.add(id(node.value))
+    def _note_makers(self) -> None:
+        made = {name for name, found in self.facts.uses.items() if found & OF_MADE}
+        calls = [
+            (line.node, line.node.value)
+            for line in self.lines
+            if isinstance(line.node, ast.Assign) and isinstance(line.node.value, ast.Call)
+        ]
+        for node, called in calls * 2:
+            if any(last_name(one) in made for one in node.targets):
+                one: ast.expr = called
+                while isinstance(one, ast.Call):
+                    self.facts.makers.add(id(one))  # both of `Net().to(device)`
+                    one = one.func.value if isinstance(one.func, ast.Attribute) else one.func
+                if isinstance(called.func, ast.Attribute):
+                    made.add(last_name(one))  # model = net.cuda()
+        self._note_pairs(calls)
+
+    def _note_pairs(self, calls: list[tuple[ast.Assign, ast.Call]]) -> None:
+        """What is made twice by the same name, if one of the two holds weights: both do."""
+        makers: dict[str, list[tuple[ast.Assign, ast.Call]]] = {}
+        for node, called in calls:
+            makers.setdefault(last_name(called.func), []).append((node, called))
+        for pair in makers.values():
+            targets = {last_name(one) for node, _ in pair for one in node.targets}
+            if len(targets) > 1 and any(
+                self.facts.uses.get(name, NO_WORDS) & OF_WEIGHTS for name in targets
+            ):
+                self.facts.makers.update(id(called) for _, called in pair)
 
     def _name_functions(self) -> None:
         """Functions that are loud, that credit, that spend: by themselves or by what they call."""
@@ -490,6 +562,10 @@ class _Survey:
         if line.loud:
             facts.loud.add(id(node))
         if isinstance(node, LOOPS):
+            if line.credits:
+                facts.credits.add(id(node))
+            if any(self._credits_by_itself(one) for one in _outside_loops(line)):
+                facts.credits_itself.add(id(node))
             if not line.spends:
                 facts.fills.add(id(node))
             elif any(one.credits and not one.spends for one in _next_loops(line)):
@@ -506,6 +582,9 @@ class _Survey:
             if any(one.gives for one in line.own()):
                 facts.generators.add(id(node))
             self._find_gates(line)
+
+    def _credits_by_itself(self, line: Line) -> bool:
+        return bool(line.acts & CREDITS or line.refers & self.facts.credit_names)
 
     def _find_gates(self, scope: Line) -> None:
         """The remainders and counters that decide about something loud."""
@@ -546,7 +625,9 @@ class _Survey:
     def _find_training(self) -> None:
         facts = self.facts
         facts.training.clear()
-        loops = [line for line in self.lines if isinstance(line.node, LOOPS) and line.credits]
+        every = [line for line in self.lines if isinstance(line.node, LOOPS)]
+        # Where no line credits anything, backward() may have been forgotten.
+        loops = [line for line in every if line.credits] or [line for line in every if line.spends]
         inside = {id(loop) for loop in loops}
         words: dict[str, set[str]] = {}
         for name, lines in self.functions.items():
@@ -597,7 +678,11 @@ class _Survey:
         acting = {name for name, found in self.facts.uses.items() if found & ACTS} - OWNERS
         effects: set[str] = set()
         waiting = [line for line in self.lines if self._matters(line, acting)]
+        waiting += self._done_by_holders()
         waiting += self._parts()
+        waiting += self._guards()
+        # Behind an exit that no branch leads around, nothing happens.
+        waiting += [line for file in self.files for line in file.inside if _leaves([line.node])]
         known: set[str] = set()
         while waiting:
             line = waiting.pop()
@@ -611,6 +696,27 @@ class _Survey:
         for file in self.files:
             self._skip(file)
 
+    def _done_by_holders(self) -> Iterator[Line]:
+        """What is called on something that was given an optimizer: it may do what it likes."""
+        uses = self.facts.uses.items()
+        optimizers = {name for name, found in uses if found & OF_OPTIMIZERS} - OWNERS
+        holders: set[str] = set()
+        for line in self.lines:
+            node = line.node
+            if isinstance(node, ast.Assign) and line.words & optimizers:
+                if isinstance(node.value, ast.Call):
+                    holders |= line.assigns
+                for one in node.targets:
+                    if isinstance(one, ast.Attribute):
+                        holders.add(last_name(one.value))
+        holders -= OWNERS | optimizers
+        for line in self.lines if holders else ():
+            called = line.node.value if isinstance(line.node, ast.Expr) else None
+            function = called.func if isinstance(called, ast.Call) else None
+            of = function.value if isinstance(function, ast.Attribute) else function
+            if of is not None and last_name(of) in holders:
+                yield line
+
     def _parts(self) -> Iterator[Line]:
         """What a class with a base sets up in __init__: it may be a layer, read or not."""
         for line in self.lines:
@@ -618,6 +724,12 @@ class _Survey:
                 for method in line.inside:
                     if getattr(method.node, "name", "") == "__init__":
                         yield from (one for one in method.own() if one.sets and one.calls)
+
+    def _guards(self) -> Iterator[Line]:
+        """Branches that leave a loop or function which does something: `if i % n: continue`."""
+        for line in self.lines:
+            if line.loud and isinstance(line.node, (*LOOPS, *FUNCTIONS)):
+                yield from (one for one in line.own() if id(one.node) in self.facts.jumps)
 
     def _matters(self, line: Line, acting: set[str]) -> bool:
         node = line.node
@@ -666,6 +778,22 @@ class _Survey:
 _JUMPS = (ast.Return, ast.Break, ast.Continue)
 
 
+def _raises(body: list[ast.stmt]) -> bool:
+    """The branch ends in an exception or leaves the program: nobody trains that way."""
+    return any(isinstance(one, ast.Raise) for one in body) or _leaves(body)
+
+
+def _leaves(body: Iterable[ast.AST]) -> bool:
+    """One of these statements leaves the program."""
+    for statement in body:
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            function = statement.value.func
+            name = getattr(function, "attr", getattr(function, "id", ""))
+            if name in ("exit", "quit", "_exit", "abort"):
+                return True
+    return False
+
+
 def _calls_by_name(line: Line) -> bool:
     """`setup(...)` for itself: whatever it does, it is called to do it."""
     node = line.node
@@ -702,6 +830,17 @@ def last_name(node: ast.AST) -> str:
     return ""
 
 
+def _last_names(node: ast.AST) -> Iterator[str]:
+    """Of each object that an expression may give: `(decay if p.dim() > 1 else rest)`."""
+    if isinstance(node, ast.IfExp):
+        yield from (*_last_names(node.body), *_last_names(node.orelse))
+    elif isinstance(node, ast.BoolOp):
+        for one in node.values:
+            yield from _last_names(one)
+    else:
+        yield last_name(node)
+
+
 def _may_act(called: str) -> bool:
     """Whether a function's name says that it steps, or changes a tensor in place."""
     return "step" in called or (called.endswith("_") and not called.startswith("_"))
@@ -714,6 +853,14 @@ def _next_loops(line: Line) -> Iterator[Line]:
             yield one
         elif not isinstance(one.node, FUNCTIONS):
             yield from _next_loops(one)
+
+
+def _outside_loops(line: Line) -> Iterator[Line]:
+    """What lies inside a line, but in no loop or function there."""
+    for one in line.inside:
+        if not isinstance(one.node, (*LOOPS, *FUNCTIONS)):
+            yield one
+            yield from _outside_loops(one)
 
 
 def counter_name(node: ast.AST) -> str:

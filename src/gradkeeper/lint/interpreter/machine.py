@@ -12,18 +12,19 @@ from gradkeeper.lint.interpreter.objects import (
     Generator,
     Instance,
     Iterated,
-    Namespace,
     Property,
     StaticMethod,
 )
-from gradkeeper.lint.interpreter.state import COUNT, Frame
+from gradkeeper.lint.interpreter.state import COUNT, Frame, Import, OwnModule
 from gradkeeper.lint.interpreter.statements import Return, Statements
 from gradkeeper.lint.interpreter.values import (
     NONE,
     Body,
     Call,
+    Condition,
     Constant,
     Dict,
+    Length,
     List,
     Tuple,
     Unknown,
@@ -48,6 +49,20 @@ def is_left_open(code: Code) -> bool:
     return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
 
 
+class Signature:
+    """How a function takes its arguments."""
+
+    __slots__ = ("known", "kwarg", "left_open", "names", "vararg")
+
+    def __init__(self, code: Code) -> None:
+        spec = code.args
+        self.names = [one.arg for one in (*spec.posonlyargs, *spec.args)]
+        self.known = dict.fromkeys([*self.names, *(one.arg for one in spec.kwonlyargs)])
+        self.vararg = spec.vararg.arg if spec.vararg else ""
+        self.kwarg = spec.kwarg.arg if spec.kwarg else ""
+        self.left_open = is_left_open(code)
+
+
 class _EnoughError(Exception):
     """A loop over a generator was left: the generator ends too."""
 
@@ -59,16 +74,25 @@ class Machine(Statements):
 
     def run_module(self, tree: ast.Module, file: str, name: str) -> Frame:
         """Runs a file from its first line in a frame of its own."""
-        frame = Frame({}, None, None, "<module>", file)
-        frame.names["__name__"] = Constant(name)
-        frame.names["__file__"] = Constant(file)
-        outer, self.frame = self.frame, frame
-        loops, self.loops = self.loops, []
-        try:
-            self.block(tree.body)
-        finally:
-            self.frame, self.loops = outer, loops
+        frame = self.module_frame(file, name)
+        self.run_in(frame, tree.body)
         return frame
+
+    def module_frame(self, file: str, name: str) -> Frame:
+        known: dict[str, Value] = {"__name__": Constant(name), "__file__": Constant(file)}
+        return Frame(known, None, None, "<module>", file)
+
+    def run_in(self, frame: Frame, body: list[ast.stmt]) -> None:
+        """Runs the lines of a file, wherever the run is just now."""
+        before = (self.frame, self.loops, self.node, self.deciding, self.gating)
+        half_taken = (self._journal, self._speculating)
+        self.frame, self.loops, self.deciding, self.gating = frame, [], False, 0
+        self._journal, self._speculating = None, []
+        try:
+            self.block(body)
+        finally:
+            self.frame, self.loops, self.node, self.deciding, self.gating = before
+            self._journal, self._speculating = half_taken
 
     def import_names(self, node: ast.Import) -> None:
         for one in node.names:
@@ -80,36 +104,60 @@ class Machine(Statements):
                 self.write(self.frame.names, top, self._module(top))
 
     def import_from(self, node: ast.ImportFrom) -> None:
-        module = node.module or ""
-        home = self._own_module(module, node.level)
+        frame = self.frame
+        home = self._own_module(node.module or "", node.level)
         for one in node.names:
+            name = one.asname or one.name
+            wanted = Import(frame.file, node.module or "", node.level, one.name)
             if one.name == "*":
                 if home is not None:
-                    for name, value in list(home.names.items()):
-                        if not name.startswith("_"):
-                            self.write(self.frame.names, name, value)
-                continue
-            self.write(
-                self.frame.names, one.asname or one.name, self._member(home, module, node, one.name)
-            )
+                    self._import_all(home)
+            elif home is not None and frame.around is None and name not in frame.names:
+                self.write(frame.imports, name, wanted)
+            else:
+                self.write(frame.names, name, self._imported(wanted))
 
-    def _member(
-        self, home: Namespace | None, module: str, node: ast.ImportFrom, name: str
-    ) -> Value:
+    def _import_all(self, home: OwnModule) -> None:
+        there = home.all_names(self)
+        for table, names in ((self.frame.names, there.names), (self.frame.imports, there.imports)):
+            for name, value in list(names.items()):
+                if not name.startswith("_"):
+                    self.write(table, name, value)
+
+    def _imported(self, wanted: Import) -> Value:
+        """What an import brings, now that somebody asks for it."""
+        module, level, name = wanted.module, wanted.level, wanted.name
+        home = self._own_module(module, level, wanted.file)
         if home is not None:
-            found = home.names.get(name)
+            found = home.find(name)
             if found is None:
                 inner = f"{module}.{name}" if module else name
-                found = self._own_module(inner, node.level)
+                found = self._own_module(inner, level, wanted.file)
             return found or home.attribute(self, name)
         dotted = f"{module}.{name}"
-        found = self.libraries.find(self, dotted) if not node.level else None
-        return found or Unknown(self.facts.key_of(("import", node.level, dotted)), name)
+        library = self.libraries.find(self, dotted) if not level else None
+        return library or Unknown(self.facts.key_of(("import", level, dotted)), name)
 
-    def _own_module(self, name: str, level: int) -> Namespace | None:
+    def import_now(self, frame: Frame, name: str) -> Value | None:
+        """A name that the file of this frame imports from another one of the project."""
+        while frame.around is not None:
+            frame = frame.around
+        wanted = frame.imports.pop(name, None)
+        if wanted is not None:
+            found = frame.names[name] = self._imported(wanted)
+            return found
+        return None
+
+    def define_now(self, frame: Frame, name: str) -> Value | None:
+        """A name of a module that is run line by line."""
+        while frame.around is not None:
+            frame = frame.around
+        return frame.unread.define(self, name) if frame.unread is not None else None
+
+    def _own_module(self, name: str, level: int, file: str | None = None) -> OwnModule | None:
         if self.importer is None:
             return None
-        return self.importer.module(self, name, level, self.frame.file)
+        return self.importer.module(self, name, level, file or self.frame.file)
 
     def _module(self, name: str) -> Value:
         own = self._own_module(name, 0)
@@ -152,14 +200,14 @@ class Machine(Statements):
 
     def run_function(self, function: Function, call: Call) -> Value:
         code = function.code
-        nested = sum(1 for one in self.entered if one is code)
+        nested = self.entered.count(code)
         if nested >= MOST_NESTED or len(self.entered) >= DEEPEST:
             if self._trains(code):
                 self.doubt("training goes deeper than functions are followed")
             return self.unknown(f"{function.name}()", *call.values())
         if id(code) in self.facts.generators:
             return Generator(function, call)
-        if is_left_open(code):
+        if self._signature(code).left_open:
             key = self.facts.key_of(("left open", id(code)))
             return self.libraries.call_left_open(Unknown(key, function.name), call)
         frame = self._frame_of(function, call)
@@ -167,7 +215,7 @@ class Machine(Statements):
 
     def run_generator(self, function: Function, call: Call, body: Body) -> None:
         """Runs a generator function; each `yield` hands its value to `body`."""
-        if sum(1 for one in self.entered if one is function.code) >= MOST_NESTED:
+        if self.entered.count(function.code) >= MOST_NESTED:
             return
         frame = self._frame_of(function, call)
 
@@ -223,17 +271,14 @@ class Machine(Statements):
         return frame
 
     def _bind(self, function: Function, call: Call, frame: Frame) -> None:
-        spec = function.code.args
-        names = [one.arg for one in (*spec.posonlyargs, *spec.args)]
+        spec = self._signature(function.code)
+        names, known = spec.names, spec.known
         bound = frame.names
         for name, value in zip(names, call.args, strict=False):
             bound[name] = value
         if spec.vararg:
             rest = call.args[len(names) :]
-            bound[spec.vararg.arg] = (
-                self.unknown(spec.vararg.arg, *rest) if call.open else Tuple(list(rest))
-            )
-        known = {*names, *(one.arg for one in spec.kwonlyargs)}
+            bound[spec.vararg] = self.unknown(spec.vararg, *rest) if call.open else Tuple(rest)
         extra: list[tuple[Value, Value]] = []
         for name, value in call.kwargs.items():
             if name in known:
@@ -243,7 +288,9 @@ class Machine(Statements):
         if spec.kwarg:
             made = Dict.of(extra)
             made.open = call.open
-            bound[spec.kwarg.arg] = made
+            bound[spec.kwarg] = made
+        if known.keys() <= bound.keys():
+            return
         given = names[len(names) - len(function.defaults) :]
         defaults = dict(zip(given, function.defaults, strict=False)) | function.kw_defaults
         for name in known:
@@ -252,6 +299,12 @@ class Machine(Statements):
                     bound[name] = self.as_window(name, defaults[name])
                 else:
                     bound[name] = self.parameter(function, name)
+
+    def _signature(self, code: Code) -> Signature:
+        found: Signature | None = self.facts.signatures.get(id(code))
+        if found is None:
+            found = self.facts.signatures[id(code)] = Signature(code)
+        return found
 
     def parameter(self, function: Function, name: str) -> Unknown:
         """An argument that nobody gave: whoever calls decides, once and for all."""
@@ -361,6 +414,13 @@ class Machine(Statements):
 
     # -- iterators
 
+    def rounds_over(self, value: Value) -> Length | None:
+        """How long a value is that a loop goes over just now: as many rounds as are rehearsed."""
+        for loop in reversed(self.loops):
+            if loop.goes_over(value) and loop.rounds:
+                return Length(loop.rounds, float(loop.rounds))
+        return None
+
     def next_of(self, value: Value, default: Value | None = None) -> Value:
         """next(value): what a `while` loop asks of an iterator, it goes over."""
         value = value.resolve(self)
@@ -370,14 +430,22 @@ class Machine(Statements):
                 return found
         if isinstance(value, (Iterated, Generator)):
             over = self.goes_over(value, default is not None)
-            if isinstance(value, Iterated):
-                value.given += 1
-                if over and value.given > self.loops[-1].rounds and default is not None:
-                    return default
+            value.given += 1
+            if over and value.given > self.loops[-1].rounds and default is not None:
+                return default
             found = next(iter(value.iterate(self)), default)
             if found is not None:
+                self._tells_the_end(found, default)
                 return found
         return self.unknown(f"next({value.text})", value, element=True, data=True)
+
+    def _tells_the_end(self, element: Value, default: Value | None) -> None:
+        """`next(it, None)` gives None where nothing is left, so what it gives before is none."""
+        if default is None or element is default or default.is_none(self) is not True:
+            return
+        empty = element.is_none(self)
+        if isinstance(empty, Condition) and self.answered(empty) is None:
+            self.learn(empty, False)
 
     def list_of(self, value: Value) -> List:
         from gradkeeper.lint.interpreter.objects import as_list

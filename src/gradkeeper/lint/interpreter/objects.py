@@ -68,7 +68,7 @@ class Function(Value):
         return Method(self, receiver)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Method(Value):
     """A function bound to its receiver."""
 
@@ -93,7 +93,7 @@ class Method(Value):
         return self.function.attribute(m, name)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Partial(Value):
     function: Value
     args: tuple[Value, ...]
@@ -116,6 +116,8 @@ class Generator(Value):
     arguments: Call
     waiting: list[Value] | None = None
     """What it gave, once somebody asked for one element after the other."""
+    given: int = 0
+    """How often somebody did."""
 
     @property
     def text(self) -> str:
@@ -212,7 +214,7 @@ class StandIn(Value):
         return Value.attribute(self, m, name)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class StandInMethod(Value):
     of: StandIn
     name: str
@@ -275,7 +277,7 @@ class LibraryClass(Value):
         return UnboundMethod(self, name)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class UnboundMethod(Value):
     """`nn.Module.__init__`: a library's method, asked for through its class."""
 
@@ -364,12 +366,12 @@ class Class(Value):
         m.write(self.members, name, value)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class ClassMethod(Value):
     function: Function
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class StaticMethod(Value):
     function: Function
 
@@ -377,7 +379,7 @@ class StaticMethod(Value):
         return self.function.call(call)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Property(Value):
     function: Function
 
@@ -409,7 +411,15 @@ class Instance(Value):
         return self.native.sources() if self.native else NOTHING
 
     def takes_part(self) -> bool:
-        return True
+        acts = any(
+            isinstance(one, Function) and not name.startswith("__")
+            for name, one in self.cls.members.items()
+        )
+        return (
+            acts
+            or self.native is not None
+            or any(one.takes_part() for one in self.attributes.values())
+        )
 
     def named(self, m: Machine, name: str) -> None:
         self.label = self.label or name
@@ -564,7 +574,7 @@ class Descriptor(Value):
         return self
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Super(Value):
     """super(): the same object, seen from the class above."""
 
@@ -616,7 +626,7 @@ class Namespace(Value):
         m.write(self.names, name, value)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Enumerated(Value):
     """enumerate(): elements with their positions."""
 
@@ -652,7 +662,7 @@ class Enumerated(Value):
         return self.of.sources()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Zipped(Value):
     """zip(): the first one sets the pace, the others go along."""
 
@@ -732,15 +742,20 @@ class Iterated(Value):
         return self.of.sources()
 
 
-def flatten(values: list[Value]) -> Iterator[Value]:
+def flatten(values: list[Value]) -> list[Value]:
     """The values and what collections among them hold."""
-    waiting = list(values)
-    count = 0
-    while waiting and count < 512:
-        count += 1
-        one = waiting.pop(0)
-        yield one
-        waiting = [*one.held(), *waiting]
+    for one in values:
+        if one.held():
+            break
+    else:
+        return values
+    found: list[Value] = []
+    waiting = values[::-1]
+    while waiting and len(found) < 512:
+        one = waiting.pop()
+        found.append(one)
+        waiting.extend(list(one.held())[::-1])
+    return found
 
 
 def as_list(m: Machine, value: Value) -> List:

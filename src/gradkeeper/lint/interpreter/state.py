@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from gradkeeper.lint.interpreter.objects import Class, Instance, Namespace
 from gradkeeper.lint.interpreter.values import (
@@ -21,6 +21,7 @@ from gradkeeper.lint.interpreter.values import (
     Constant,
     Count,
     Either,
+    Length,
     Plain,
     Sources,
     Test,
@@ -114,25 +115,63 @@ class Question:
     line: int = 0
 
 
-@dataclass(slots=True, eq=False)
+class Import(NamedTuple):
+    """`from module import name` in a file, of the project's own modules."""
+
+    file: str
+    module: str
+    level: int
+    name: str
+
+
 class Frame:
     """The variables of a call or of a module, and what lies around them."""
 
-    names: dict[str, Value]
-    around: Frame | None
-    module: Frame | None
-    function: str
-    file: str
-    home: Class | None = None
-    receiver: Value | None = None
-    outer: dict[str, Frame] = field(default_factory=dict)
-    """Names declared global or nonlocal, with the frame they live in."""
-    returns: list[tuple[Condition, Value]] = field(default_factory=list)
-    """What quiet branches would have returned."""
-    of_class: bool = False
-    """The body of a class, whose names its methods don't see."""
-    yields: Any = None
-    """What a `yield` does with its value."""
+    __slots__ = (
+        "around",
+        "file",
+        "function",
+        "home",
+        "imports",
+        "module",
+        "names",
+        "of_class",
+        "outer",
+        "receiver",
+        "returns",
+        "unread",
+        "yields",
+    )
+
+    def __init__(
+        self,
+        names: dict[str, Value],
+        around: Frame | None,
+        module: Frame | None,
+        function: str,
+        file: str,
+        home: Class | None = None,
+        receiver: Value | None = None,
+    ) -> None:
+        self.names = names
+        self.around = around
+        self.module = module
+        self.function = function
+        self.file = file
+        self.home = home
+        self.receiver = receiver
+        self.imports: dict[str, Import] = {}
+        """Of a module: what it imports from others of the project, until somebody asks for it."""
+        self.unread: OwnModule | None = None
+        """Of a module that is run line by line: what defines its names."""
+        self.outer: dict[str, Frame] = {}
+        """Names declared global or nonlocal, with the frame they live in."""
+        self.returns: list[tuple[Condition, Value]] = []
+        """What quiet branches would have returned."""
+        self.of_class = False
+        """The body of a class, whose names its methods don't see."""
+        self.yields: Any = None
+        """What a `yield` does with its value."""
 
     def find(self, name: str) -> Value | None:
         frame: Frame | None = self
@@ -251,9 +290,113 @@ class Libraries(Protocol):
         """An exception that was rehearsed on purpose is caught now."""
 
 
+class Outline:
+    """Which lines of a module have to do with which of its names."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.lines: dict[str, list[Definition]] = {}
+        self.stars: list[Definition] = []
+        """`from module import *`: nobody can tell which names that brings."""
+        lines = [Definition(statement) for statement in tree.body]
+        variables = {name for line in lines for name in line.variables}
+        for line in lines:
+            if line.brings_all:
+                self.stars.append(line)
+            # What is done to a variable belongs to it; functions and modules stay what they are.
+            line.names.update((name, None) for name in line.touched if name in variables)
+            for name in line.names:
+                self.lines.setdefault(name, []).append(line)
+
+
+class Definition:
+    """A line of a module, with the names that it gives a value, or changes."""
+
+    __slots__ = ("body", "brings_all", "names", "touched", "variables")
+
+    def __init__(self, statement: ast.stmt) -> None:
+        self.body = [statement]
+        self.brings_all = False
+        self.names: dict[str, None] = {}
+        self.variables: set[str] = set()
+        self.touched: dict[str, None] = {}
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            self.names[statement.name] = None
+            for decorator in statement.decorator_list:
+                self._note_root(decorator)
+            return
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                self.names[node.id] = None
+                self.variables.add(node.id)
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                for one in node.names:
+                    self.names[one.asname or one.name.partition(".")[0]] = None
+                    self.brings_all = self.brings_all or one.name == "*"
+            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                self.names[node.name] = None
+            elif isinstance(node, ast.Call):
+                self._note_root(node.func)
+            elif isinstance(node, (ast.Attribute, ast.Subscript)):
+                if isinstance(node.ctx, ast.Store):
+                    self._note_root(node)
+
+    def _note_root(self, node: ast.expr) -> None:
+        """`parser` in `parser.add_argument(...)`, `TABLE` in `@TABLE.register`."""
+        asked = node
+        while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+            node = node.func if isinstance(node, ast.Call) else node.value
+        if isinstance(node, ast.Name) and node is not asked:
+            self.touched[node.id] = None
+
+
+class OwnModule(Namespace):
+    """A module of the project: its lines are run when one of their names is asked for."""
+
+    __slots__ = ("_done", "_frame", "_outline")
+
+    def __init__(self, m: Machine, name: str, frame: Frame, outline: Outline) -> None:
+        super().__init__(name, frame.names, lambda wanted: self.define(m, wanted))
+        self._frame = frame
+        self._outline = outline
+        self._done: set[int] = set()
+        frame.unread = self
+
+    def define(self, m: Machine, name: str) -> Value | None:
+        """What a name stands for, after the lines that have to do with it."""
+        self._run(m, self._outline.lines.get(name, ()))
+        found = self._known(m, name)
+        if found is None and name not in self._outline.lines:
+            self._run(m, self._outline.stars)
+            found = self._known(m, name)
+        return found
+
+    def all_names(self, m: Machine) -> Frame:
+        """The frame, in which every line was run."""
+        for lines in (*self._outline.lines.values(), self._outline.stars):
+            self._run(m, lines)
+        return self._frame
+
+    def _known(self, m: Machine, name: str) -> Value | None:
+        return self._frame.names.get(name) or m.import_now(self._frame, name)
+
+    def _run(self, m: Machine, lines: Iterable[Definition]) -> None:
+        for line in lines:
+            if id(line) in self._done:
+                continue
+            self._done.add(id(line))
+            with m.libraries.beforehand(m):
+                m.run_in(self._frame, line.body)
+            for name in line.names:
+                self._run(m, self._outline.lines[name])
+
+    def set_attribute(self, m: Machine, name: str, value: Value) -> None:
+        self.define(m, name)
+        Namespace.set_attribute(self, m, name, value)
+
+
 class Importer(Protocol):
-    def module(self, m: Machine, name: str, level: int, file: str) -> Namespace | None:
-        """A module of the program itself, run once."""
+    def module(self, m: Machine, name: str, level: int, file: str) -> OwnModule | None:
+        """A module of the program itself, the same one throughout a run."""
 
 
 class State:
@@ -324,7 +467,8 @@ class State:
             raise BudgetSpentError
 
     def site(self, node: ast.AST | None = None) -> Site:
-        node = node or self.node
+        if node is None:
+            node = self.node
         key = (id(node), self.frame.function)
         found = self._sites.get(key)
         if found is None:
@@ -390,11 +534,13 @@ class State:
         """
         sources = NOTHING
         settled = not element
+        fetched = bool(made_of)
         for one in made_of:
             more = one.sources()
             if more:
                 sources = sources | more if sources else more
             settled = settled and one.fixed
+            fetched = fetched and _is_data(one)
         if fixed is not None:
             settled = fixed
         key: Hashable
@@ -412,8 +558,7 @@ class State:
             sources |= {COUNT}
         if data and self.loops:
             sources |= self.libraries.fetched(self.whole)
-        fetched = data or (bool(made_of) and all(_is_data(one) for one in made_of))
-        return Unknown(key, text[:200], settled, sources, fetched)
+        return Unknown(key, text[:200], settled, sources, data or fetched)
 
     def count(self, cls: Class) -> int:
         """The number of one more object of a class."""
@@ -452,17 +597,13 @@ class State:
         found = fields.get(name)
         counts = name in self.facts.counted
         if found is None or (counts and self._has_counted_on(found)):
-            made = self.unknown(f"{value.text}.{name}", value, part=True)
-            found = Unknown(
-                (COUNT, made.key, self.moment()) if counts else made.key,
-                made.text,
-                made.fixed and not counts,
-                made.sources() | {COUNT} if counts else made.sources(),
-                made.data,
-                of=value,
-                name=name,
-                given=isinstance(value, Unknown) and value.given,
-            )
+            made = found = self.unknown(f"{value.text}.{name}", value, part=True)
+            if counts:
+                key = (COUNT, made.key, self.moment())
+                found = Unknown(key, made.text, False, made.sources() | {COUNT}, made.data)
+            found.of = value
+            found.name = name
+            found.given = isinstance(value, Unknown) and value.given
             if found.fixed or counts or not isinstance(value, Unknown):
                 fields[name] = found
         return found
@@ -520,8 +661,8 @@ class State:
             if id(self.node) in self.facts.periods:
                 self.period = max(self.period, math.ceil(period))
 
-    def wants_longer(self, bound: float, count: Constant) -> None:
-        """A counter is compared with a number that the rehearsed rounds don't reach."""
+    def counts_up_to(self, bound: float) -> None:
+        """A counter is compared with a number: where it starts again then, windows are as long."""
         if self.gating and 1 < bound <= LONGEST_WINDOW:
             self.period = max(self.period, math.ceil(bound))
 
@@ -592,6 +733,10 @@ class State:
     def counts(self, value: Value) -> bool:
         """It grows with the rounds, known or not."""
         return isinstance(value, Count) or _counts(value)
+
+    def comes_to(self, condition: Condition) -> bool:
+        """A counter will equal this number one day; the amount of data does or does not."""
+        return any(self.counts(one) and type(one) is not Length for one in condition.operands())
 
     def _known(self, condition: Condition) -> bool | None:
         """An answer given before. What equals one constant equals no other."""
@@ -678,7 +823,9 @@ class State:
         question.rare = RARE in sources
         question.periodic = CYCLE in sources
         counts = any(self.counts(one) for one in condition.operands())
-        question.once = condition.sign == "==" and counts and not question.periodic
+        question.once = (
+            condition.sign == "==" and not question.periodic and self.comes_to(condition)
+        )
         question.bound = condition.sign == "<" and counts
 
     def _asked(self, condition: Condition) -> str:

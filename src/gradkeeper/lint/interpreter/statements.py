@@ -10,7 +10,14 @@ from typing import Any, Literal
 from gradkeeper.lint.interpreter.expressions import SIGNS, Expressions
 from gradkeeper.lint.interpreter.facts import loop_kind
 from gradkeeper.lint.interpreter.objects import Generator, Iterated
-from gradkeeper.lint.interpreter.state import MISSING, Loop, ProgramEndsError, RaisedError
+from gradkeeper.lint.interpreter.state import (
+    MISSING,
+    BudgetSpentError,
+    Import,
+    Loop,
+    ProgramEndsError,
+    RaisedError,
+)
 from gradkeeper.lint.interpreter.values import (
     NONE,
     Condition,
@@ -27,6 +34,8 @@ from gradkeeper.lint.interpreter.values import (
 MOST_QUIET = 16
 """Rounds of a known loop that does nothing to gradients."""
 EPOCHS = 2
+WINDOWS = 3
+"""Rounds of a loop that steps once for each loop inside it, or has a backward beside them."""
 MOST_WHILE = 64
 SHORT_WINDOW = 8
 """Micro-batches, at most, for which an epoch more is rehearsed to see how the last one ends."""
@@ -44,26 +53,35 @@ class Jump:
 BREAK = Jump()
 CONTINUE = Jump()
 Signal = Jump | Return | None
+Handler = Callable[[Any, Any], Signal]
 
 
 class Statements(Expressions):
     """The part of a machine that executes."""
 
     def block(self, statements: list[ast.stmt]) -> Signal:
-        skipped = self.facts.skipped
-        for statement in statements:
-            if id(statement) in skipped:
-                continue
+        blocks = self.facts.blocks
+        known = blocks.get(id(statements))
+        if known is None or known[0] is not statements:
+            known = blocks[id(statements)] = (statements, self._worth_running(statements))
+        for statement, handler in known[1]:
             self.operations += 1
             if self.operations > self.budget:
-                self.spend()
+                raise BudgetSpentError
             self.node = statement
-            handler = HANDLERS.get(type(statement))
-            if handler is not None:
-                signal = handler(self, statement)
-                if signal is not None:
-                    return signal
+            signal = handler(self, statement)
+            if signal is not None:
+                return signal
         return None
+
+    def _worth_running(self, statements: list[ast.stmt]) -> list[tuple[ast.stmt, Handler]]:
+        """The statements of a block that matter, with what runs them."""
+        skipped = self.facts.skipped
+        return [
+            (one, HANDLERS[type(one)])
+            for one in statements
+            if id(one) not in skipped and type(one) in HANDLERS
+        ]
 
     # -- assignments
 
@@ -75,6 +93,8 @@ class Statements(Expressions):
     def _assign(self, node: ast.Assign) -> Signal:
         value = self.evaluate(node.value)
         self.node = node
+        if self.loops and _moves_on(node):
+            value = self.counting(value)
         for target in node.targets:
             self.assign(target, value)
         return None
@@ -103,11 +123,15 @@ class Statements(Expressions):
         return None
 
     def assign(self, target: ast.expr, value: Value) -> None:
+        if type(target) is ast.Name:
+            name = target.id
+            if name in self.facts.window_names:
+                value = self.as_window(name, value)
+            value.named(self.whole, name)
+            frame = self.frame
+            self.write(frame.owner_of(name) if frame.outer else frame.names, name, value)
+            return
         match target:
-            case ast.Name():
-                value = self.as_window(target.id, value)
-                value.named(self.whole, target.id)
-                self.write(self.frame.owner_of(target.id), target.id, value)
             case ast.Attribute():
                 of = self.evaluate(target.value)
                 value = self.as_window(target.attr, value)
@@ -172,9 +196,9 @@ class Statements(Expressions):
             answer = self.truth_of(node.test, loud=loud)
         finally:
             self.gating -= gate
-        if _raises(node.body) != bool(node.orelse and _raises(node.orelse)):
+        taken = self.facts.only_ways.get(id(node))
+        if taken is not None:
             # Nobody trains by way of an exception, whatever the numbers say that were assumed.
-            taken = not _raises(node.body)
             if isinstance(answer, Condition) and self.answered(answer) is None:
                 self.learn(answer, taken)
             return self.block(node.body if taken else node.orelse)
@@ -202,9 +226,12 @@ class Statements(Expressions):
         with self.speculation(node) as written:
             signal = self.block(node.body)
         yes = self._undo(written)
-        with self.speculation(node) as written:
-            other = self.block(node.orelse)
-        no = self._undo(written)
+        other: Signal = None
+        no: dict[Any, Any] = {}
+        if node.orelse:
+            with self.speculation(node) as written:
+                other = self.block(node.orelse)
+            no = self._undo(written)
         for key in yes.keys() | no.keys():
             table, name, old = (yes.get(key) or no[key])[:3]
             first = yes[key][3] if key in yes else old
@@ -238,6 +265,9 @@ class Statements(Expressions):
             self.write(table, name, no if yes is MISSING else yes)
         elif isinstance(yes, Value) and isinstance(no, Value):
             self.write(table, name, either(condition, yes, no, self.whole))
+        elif isinstance(yes, Import) or isinstance(no, Import):
+            # One name from one of two modules, which were not run yet: the first stands for both.
+            self.write(table, name, yes)
         elif isinstance(yes, tuple) and isinstance(no, tuple):
             self.write(table, name, (yes[0], either(condition, yes[1], no[1], self.whole)))
 
@@ -376,7 +406,8 @@ class Statements(Expressions):
             return min(count, MOST_QUIET), count <= MOST_QUIET
         if isinstance(iterable, (List, Tuple)) and count is not None and count <= MOST_QUIET:
             return count, True
-        if kind == "outer":
+        turns = kind == "outer" and self._turns(node)
+        if kind == "outer" and not turns:
             if count is not None and count <= EPOCHS + 1:
                 return count, True
             return EPOCHS, False
@@ -384,9 +415,14 @@ class Statements(Expressions):
             # It ends by itself, when it has handed out what it has.
             return max(MOST_QUIET, self.plan.rounds + 1), False
         if count is None:
-            return self._open_rounds(iterable), False
+            rounds = max(WINDOWS, self.plan.rounds)
+            return rounds if turns else self._open_rounds(iterable), False
         rounds = self.shortened(count)
         return rounds, rounds == count
+
+    def _turns(self, node: ast.AST) -> bool:
+        """Each round of this loop trains by itself, whatever the loops inside it do."""
+        return id(node) in self.facts.feeds or id(node) in self.facts.credits_itself
 
     def _open_rounds(self, iterable: Value) -> int:
         """A loop that only fills a window runs as often as the window is long."""
@@ -420,7 +456,8 @@ class Statements(Expressions):
 
     def _while(self, node: ast.While) -> Signal:
         kind = loop_kind(self.facts, node)
-        most: float = {"quiet": 2, "outer": EPOCHS, "batches": self.plan.rounds}[kind]
+        outer = WINDOWS if self._turns(node) else EPOCHS
+        most: float = {"quiet": 2, "outer": outer, "batches": self.plan.rounds}[kind]
         if id(node) in self.facts.yielding:
             most = MOST_WHILE
         loop = Loop(node, kind, MOST_WHILE, False, site=self.site(node))  # type: ignore[arg-type]
@@ -584,6 +621,16 @@ class Statements(Expressions):
         return None
 
 
+def _moves_on(node: ast.Assign) -> bool:
+    """`count = count + 1`."""
+    sum_ = node.value
+    if not isinstance(sum_, ast.BinOp) or not isinstance(sum_.op, (ast.Add, ast.Sub)):
+        return False
+    if not isinstance(sum_.right, ast.Constant) or type(sum_.right.value) not in (int, float):
+        return False
+    return ast.unparse(node.targets[0]) == ast.unparse(sum_.left)
+
+
 def _stays(node: ast.If) -> bool | None:
     """The answer that goes on with the loop or function, where one of them leaves it."""
     leaves = [bool(one) and isinstance(one[-1], LEAVES) for one in (node.body, node.orelse)]
@@ -600,21 +647,8 @@ def _goes_on(generator: Generator) -> bool:
     return any(isinstance(one, ast.While) for one in ast.walk(generator.function.code))
 
 
-def _raises(body: list[ast.stmt]) -> bool:
-    """The branch ends in an exception or leaves the program: nobody trains that way."""
-    for statement in body:
-        if isinstance(statement, ast.Raise):
-            return True
-        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            function = statement.value.func
-            name = getattr(function, "attr", getattr(function, "id", ""))
-            if name in ("exit", "quit", "_exit", "abort"):
-                return True
-    return False
-
-
 Kind = Literal["quiet", "outer", "batches"]
-HANDLERS: dict[type[ast.stmt], Callable[[Any, Any], Signal]] = {
+HANDLERS: dict[type[ast.stmt], Handler] = {
     ast.Expr: Statements._expression,
     ast.Assign: Statements._assign,
     ast.AnnAssign: Statements._annotated,

@@ -3,6 +3,9 @@
 `Value` is the whole interface: truth, attributes, items, calls, iteration, operators, `with`.
 The base class answers "not known" to every question, so a kind of value implements only what it
 knows better. Nothing here knows torch; stand-ins for libraries are further kinds of values.
+
+Most kinds are never changed once they are made. They are not frozen dataclasses all the same: to
+make one of those takes three times as long, and a rehearsal does little else.
 """
 
 from __future__ import annotations
@@ -247,6 +250,13 @@ class Unknown(Value):
     def sources(self) -> Sources:
         return self._sources
 
+    def made_of(self, source: Hashable) -> Unknown:
+        """The same value, of which one more thing is known that it was made of."""
+        sources = self._sources | {source}
+        return Unknown(
+            self.key, self.text, self.fixed, sources, self.data, self.of, self.name, self.given
+        )
+
     def named(self, m: Machine, name: str) -> None:
         m.labels.setdefault(self.key, name)
 
@@ -298,7 +308,7 @@ class Unknown(Value):
         if other.absorbs():
             return other.operate(m, sign, self, swapped=not swapped)
         counts = self.fixed and (isinstance(other, Count) or m.opens_gate(sign, other))
-        if counts and (sign in ("%", "//") or m.is_numbered(self)):
+        if counts and ((swapped and sign in ("%", "//")) or m.is_numbered(self)):
             if sign != "%" or swapped:
                 return Constant(m.number(self)).operate(m, sign, other, swapped=swapped)
         if m.is_numbered(self) and isinstance(other, Constant):
@@ -334,11 +344,11 @@ class Unknown(Value):
     def length(self, m: Machine) -> Value:
         """As many as a loop over it is rehearsed for."""
         if self.data:
-            return Value.length(self, m)
+            return m.rounds_over(self) or Value.length(self, m)
         return Length(m.plan.rounds, float(m.plan.rounds))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Test(Value):
     """The outcome of an open question, kept as a value: `flag = a > b`."""
 
@@ -373,7 +383,7 @@ def truth_value(answer: bool | Condition) -> Value:
     return TRUE if answer else FALSE
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Constant(Value):
     """A number, a string, None: what Python itself computes with."""
 
@@ -467,7 +477,7 @@ class Constant(Value):
         return None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Count(Constant):
     """A number that grows with the rounds of a loop, which a rehearsal cuts short.
 
@@ -498,7 +508,7 @@ class Count(Constant):
         return Count(value, self.limit)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Length(Count):
     """How much data there is: as many rounds as are rehearsed, however it is divided up."""
 
@@ -521,9 +531,9 @@ def _beyond(m: Machine, sign: str, left: Constant, right: Constant) -> Condition
     count, bound = (left, right) if left.reach is not None else (right, left)
     if not isinstance(bound.value, (int, float)) or isinstance(bound.value, bool):
         return None
+    m.counts_up_to(bound.value)
     if count.reach is None or bound.value <= count.reach or bound.value == count.last:
         return None
-    m.wants_longer(bound.value, count)
     return Condition(sign, left, right)
 
 
@@ -604,7 +614,7 @@ TRUE = Constant(True)
 FALSE = Constant(False)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class TextMethod(Value):
     """A method of a string or a number."""
 
@@ -627,7 +637,7 @@ class TextMethod(Value):
         return call.m.unknown(f"{self.of.text}.{self.name}()", *call.args)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Either(Value):
     """One of two values, by the answer to an open question that nobody had to ask yet."""
 
@@ -883,7 +893,7 @@ def any_of(m: Machine, values: list[Value], key: Value) -> Value:
     return first
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class ListMethod(Value):
     of: List
     name: str
@@ -979,7 +989,7 @@ class Set(Collection):
         return SetMethod(self, name)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class SetMethod(Value):
     of: Set
     name: str
@@ -1070,7 +1080,7 @@ class Dict(Collection):
         return DictMethod(self, name)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class DictMethod(Value):
     of: Dict
     name: str
@@ -1120,7 +1130,7 @@ class DictMethod(Value):
         return default
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Slice(Value):
     lower: Value
     upper: Value
@@ -1149,7 +1159,7 @@ class Slice(Value):
         return list(values) if known[2] == 0 else values[known[0] : known[1] : known[2]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Range(Value):
     """range(): of known bounds, or of a number that is not known."""
 
@@ -1201,7 +1211,6 @@ class Call:
         m: Machine,
         args: list[Value] | None = None,
         kwargs: dict[str, Value] | None = None,
-        *,
         open: bool = False,
     ) -> None:
         self.m = m

@@ -64,7 +64,7 @@ def initialize(call: Call) -> Value:
     for one in flatten(call.values()):
         optimizer = optimizer_of(one)
         if optimizer is not None:
-            optimizer.owner.escaped = True
+            optimizer.owner.escaped = optimizer.owner.kept = True
             optimizer.frozen_while = _always
         elif isinstance(one, Scheduler):
             one.frozen_while = _always

@@ -51,7 +51,8 @@ def _sharded(call: Call) -> Value:
 def _set_sync(call: Call) -> Value:
     on = (call.argument(0, "requires_gradient_sync") or NONE).truth(call.m)
     call.m.must_be_sure()
-    call.m.state(Modes).unsynced = not (call.m.ask(on) if isinstance(on, Condition) else on)
+    answer = call.m.ask(on) if isinstance(on, Condition) else on
+    call.m.state(Modes).unsynced_shards = not answer
     return NONE
 
 

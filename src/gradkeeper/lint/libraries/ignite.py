@@ -137,8 +137,9 @@ class Registration(StandIn):
         self.event = event
 
     def call(self, call: Call) -> Value:
-        self.of.handlers.append((self.event, call.args[0], []))
-        return call.args[0]
+        handler = call.argument(0, "handler") or NONE
+        self.of.handlers.append((self.event, handler, []))
+        return handler
 
 
 def _supervised(call: Call) -> Value:

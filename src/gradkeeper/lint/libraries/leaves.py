@@ -32,6 +32,8 @@ class Leaf:
     """Inside DistributedDataParallel."""
     elsewhere: bool = False
     """Made by code that is not seen, which may have filled its .grad already."""
+    handed_in: bool = False
+    """Of a network that a caller hands in who is not seen: it may be one that is known."""
     parts: tuple[Leaf, ...] = ()
     asked_for: bool = False
     """torch.autograd.grad was asked for its gradient."""
@@ -64,6 +66,7 @@ class Leaf:
             self.coupled,
             self.replicated,
             self.elsewhere,
+            self.handed_in,
             asked_for=self.asked_for,
             known={**self.known, by: answer},
         )
@@ -85,7 +88,10 @@ def atoms(leaves: Iterable[Leaf]) -> Iterator[Leaf]:
 
 
 def leaves_in(sources: Sources) -> Leaves:
-    return frozenset(one for one in sources if isinstance(one, Leaf))
+    return frozenset([one for one in sources if type(one) is Leaf]) if sources else NO_LEAVES
+
+
+NO_LEAVES: Leaves = frozenset()
 
 
 def words(text: str) -> frozenset[str]:

@@ -188,7 +188,10 @@ class Module(StandIn):
 
     def _noted(self, m: Machine, result: Value) -> Value:
         """A loss may be computed from it now: zeroing between here and backward comes late."""
-        if m.state(Modes).grad and not m.half_taken and m.loops:
+        modes = m.state(Modes)
+        if modes.grad:
+            modes.unsynced_forward = modes.unsynced
+        if modes.grad and not m.half_taken and m.loops:
             m.state(Tape).note(m, ev.Forward, self.leaves())
         return result
 
@@ -232,7 +235,14 @@ class Module(StandIn):
 
     # -- what a program finds on every module
 
+    def _is_asked(self) -> None:
+        """Asked for its parameters, what has a base that is not seen shows that it is a network:
+        it has some of its own, and they are the same each time."""
+        if not self.seen and self.own is None and not self.leaves():
+            self.own = Leaf(self.label or "module")
+
     def _params(self, label: str, *, with_names: bool = False) -> Params:
+        self._is_asked()
         return Params(tuple(self.leaves()), f"{self.text}.{label}()", with_names)
 
     @visible
@@ -245,6 +255,7 @@ class Module(StandIn):
 
     @visible
     def zero_grad(self, call: Call) -> Value:
+        self._is_asked()
         zero(call.m, self.leaves(), call.argument(0, "set_to_none"))
         return NONE
 

@@ -110,9 +110,9 @@ class Optimizer(StandIn):
         value = value.resolve(m)
         given = value.values if isinstance(value, List) else [value]
         if any(isinstance(one.resolve(m), Dict) for one in given):
-            for one in given:
-                self._take_group(m, one.resolve(m), use)
-            if isinstance(value, List) and value.open:
+            groups = [self._take_group(m, one.resolve(m), use) for one in given]
+            self._adopt(m, tape, [leaf for leaves in groups for leaf in leaves])
+            if (isinstance(value, List) and value.open) or not any(groups):
                 self.owner.known = False
         else:
             before = len(tape.notes)
@@ -128,6 +128,8 @@ class Optimizer(StandIn):
         given = call.argument(0, "params")
         if given is not None:
             foreseen = bool(self.owner.leaves)
+            # What the class hands on tells more than what it was given: it may be a network.
+            self.owner.known = True
             self.take(call.m, given, self.text)
             self.owner.known = self.owner.known or foreseen
         return NONE
@@ -143,14 +145,13 @@ class Optimizer(StandIn):
         else:
             self.take(m, value, "params")
 
-    def _take_group(self, m: Machine, group: Value, use: str) -> None:
-        tape = m.state(Tape)
+    def _take_group(self, m: Machine, group: Value, use: str) -> list[Leaf]:
+        """The parameters of a group, which is kept."""
         params = group.look("params") if isinstance(group, Dict) else None
         if params is None:
             self.owner.known = False
-            return
+            return []
         leaves, whole = parameters_in(m, params, use)
-        self._adopt(m, tape, leaves)
         if not leaves and not whole:
             self.owner.known = False
         if isinstance(group, Dict) and leaves:
@@ -158,6 +159,7 @@ class Optimizer(StandIn):
             made = Dict(dict(group.values), True)
             made.values[("constant", "str", "params")] = (Constant("params"), kept)
             self.groups.append(made)
+        return leaves
 
     def _adopt(self, m: Machine, tape: Tape, leaves: list[Leaf]) -> None:
         new = [leaf for leaf in leaves if leaf not in self.owner.leaves]
@@ -165,7 +167,10 @@ class Optimizer(StandIn):
         for leaf in atoms(new):
             # Whatever an optimizer is given is meant to train.
             leaf.trainable = leaf.trainable or not leaf.tensor
-        if new:
+        last = tape.notes[-1] if tape.notes else None
+        if new and last is not None and last.kind is ev.Adopt and last.owner is self.owner:
+            last.targets += tuple(new)  # built in one go: add_param_group() right after
+        elif new:
             tape.note(m, ev.Adopt, new, owner=self.owner)
 
     # -- what a program calls
@@ -189,7 +194,9 @@ class Optimizer(StandIn):
     def add_param_group(self, call: Call) -> Value:
         group = call.argument(0, "param_group")
         if group is not None:
-            self._take_group(call.m, group.resolve(call.m), "add_param_group")
+            m = call.m
+            leaves = self._take_group(m, group.resolve(m), "add_param_group")
+            self._adopt(m, m.state(Tape), leaves)
         return NONE
 
     @visible

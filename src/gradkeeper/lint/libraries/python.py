@@ -561,13 +561,12 @@ class Cycled(Value):
         return self.of.text
 
     def iterate(self, m: Machine) -> Iterator[Value]:
-        while True:
-            count = 0
-            for element in self.of.iterate(m):
-                count += 1
-                yield element
-            if not count:
-                return
+        kept: list[Value] = []
+        for element in self.of.iterate(m):
+            kept.append(element)
+            yield element
+        while kept:
+            yield from kept
 
 
 def _cycle(call: Call) -> Value:
@@ -667,6 +666,9 @@ class Record(StandIn):
 
     def held(self) -> list[Value]:
         return list(self.values.values())
+
+    def takes_part(self) -> bool:
+        return any(one.takes_part() for one in self.values.values())
 
 
 def _namespace(call: Call) -> Value:

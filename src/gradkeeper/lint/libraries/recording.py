@@ -33,8 +33,12 @@ class Owner:
     known: bool = True
     """Its parameters were seen. Else it owns what is settled at the end."""
     stateful: bool = True
+    inherited: bool = False
+    """An attribute of an object of the program, which a base class set that is not seen."""
     escaped: bool = False
-    """Code that is not seen may step it or zero it."""
+    """Code that is not seen had it, and may have added to what it owns."""
+    kept: bool = False
+    """Such code has it for good: it may step it or zero it whenever it runs."""
 
 
 @dataclass(slots=True)
@@ -109,6 +113,8 @@ class Tape:
         self.steps_by_loop: dict[int, int] = {}
         self.unseen: dict[str, None] = {}
         """Why the world is not closed: what went to code that was not seen."""
+        self.driven = False
+        """Code that is not seen calls the program back, nobody knows when."""
         self.within: Owner | None = None
         self.strange_scalers: list[Value] = []
         """Scalers that were not seen being built."""
@@ -116,6 +122,9 @@ class Tape:
         """Training was left while gradients waited that a later round may have spent."""
         self.newest = 0
         """The latest data that a batch was counted for."""
+        self.made_of: tuple[tuple[int, ...], frozenset[Hashable]] = ((), frozenset())
+        """The rounds of the loops around the last loss, and the data it was made of, where that was
+        there before."""
         self.round_due: tuple[str, Site] | None = None
         """A round of a training loop that has not shown yet whether it has data of its own."""
 
@@ -137,6 +146,19 @@ class Tape:
         self.notes.append(
             Note(kind, site or m.site(), tuple(targets), fields, owner, open, factor, of_network)
         )
+
+    def lose_sight(self, m: Machine, why: str, owners: Iterable[Owner] | None = None) -> None:
+        """Code is called that is not seen, and may step: these optimizers, or any.
+
+        This says what may be, so that it holds in a branch that may not be taken as well.
+        """
+        self.unseen[why] = None
+        if self.waiting:
+            each: Iterable[Owner | None] = (None,) if owners is None else owners
+            for owner in each:
+                targets = (owner,) if owner is not None else ()
+                fields = {"passing": True, "everything": owner is None}
+                self.notes.append(Note(ev.Escape, m.site(), targets, fields, owner))
 
     @contextmanager
     def beforehand(self) -> Iterator[None]:
@@ -172,13 +194,16 @@ def close(m: Machine, tape: Tape, end: Site, *, early: bool) -> list[ev.Event]:
     _settle_owners(m, tape)
     _settle_losses(m, tape)
     _settle_inputs(tape)
-    _tell_escapes(tape)
+    _tell_escapes(m, tape)
     _update_unseen(tape)
     accounts = _accounts(tape)
     events: list[ev.Event] = []
     opened: set[str] = set()
+    known: dict[tuple[Leaf | Owner, ...], tuple[str, ...]] = {}
     for note in tape.notes:
-        names = _names(note.targets, accounts)
+        names = known.get(note.targets)
+        if names is None:
+            names = known[note.targets] = _names(note.targets, accounts)
         for name in names:
             if name not in opened:
                 opened.add(name)
@@ -318,6 +343,8 @@ def _share_out(
     losses reach the least; where that does not tell, whose parameters they are is not known.
     """
     claims: dict[Owner, dict[Leaf, None]] = {}
+    told: set[Owner] = set()
+    """Those of which some loss is seen to reach anything."""
     last: list[Note] = []
     stepped: set[str] = set()
     for note in tape.notes:
@@ -333,12 +360,15 @@ def _share_out(
                 leaf for one in last for leaf in atoms(_expanded(one.targets)) if leaf not in owned
             )
             claims[note.owner] = reach if mine is None else {x: None for x in mine if x in reach}
+            if reach:
+                told.add(note.owner)
     _split_shared(claims)
     taken: set[Leaf] = set()
     for owner in sorted(claims, key=lambda one: len(claims[one])):
         mine = {leaf: None for leaf in claims[owner] if leaf not in taken}
         if not mine:
-            m.doubt("whose parameters an optimizer owns is not seen")
+            if owner in told:
+                m.doubt("whose parameters an optimizer owns is not seen")
             mine = {Leaf(owner.name, trainable=False): None}
         owner.leaves = mine
         taken.update(mine)
@@ -388,13 +418,19 @@ def _settle_losses(m: Machine, tape: Tape) -> None:
     near = _followers(tape, within_a_batch=True)
     followers = {**_followers(tape, within_a_batch=False), **near}
     next_steps = _next_steps(tape)
+    unreached = [owner for owner in tape.owners if _may_be_handed_in(tape, owner)]
+    one_by_one = {note.site for note in tape.notes if note.kind is ev.Backward} - {
+        note.site for note in tape.notes if note.kind is ev.Backward and id(note) not in next_steps
+    }
     for note in tape.notes:
-        if note.kind is not ev.Backward or not (note.open or not note.targets):
+        if note.kind is not ev.Backward:
+            continue
+        if note.targets and not note.open and not (unreached and _is_handed_in(note)):
             continue
         owners = followers.get(note.site, set()) or set(tape.owners[:1])
-        lines = {owner.site for owner in owners}
-        if len(owners) > len(lines) == 1 and id(note) in next_steps:
-            # Built anew for every fold or every run, by one line: the loss is for the present one.
+        of_one_line = len({owner.site for owner in owners}) == 1
+        if len(owners) > 1 and id(note) in next_steps and (of_one_line or note.site in one_by_one):
+            # Each in its turn, or built anew for every fold: the loss is for the present one.
             owners = {next_steps[id(note)]}
         if len(owners) == 1:
             note.targets = (*note.targets, *owners)
@@ -428,6 +464,7 @@ def _update_unseen(tape: Tape) -> None:
     strange = {one.text for one in tape.strange_scalers} - updated
     if not strange:
         return
+    _scale_unseen(tape, strange)
     notes: list[Note] = []
     for note in tape.notes:
         notes.append(note)
@@ -436,58 +473,96 @@ def _update_unseen(tape: Tape) -> None:
     tape.notes = notes
 
 
+def _scale_unseen(tape: Tape, strange: set[str]) -> None:
+    """One that only scales, beside optimizers from elsewhere: those divide by it themselves."""
+    if any(owner.known for owner in tape.owners):
+        return
+    for note in tape.notes:
+        if note.kind in (ev.Step, ev.Unscale):
+            strange.discard(note.fields.get("scaler") or "")
+    for note in tape.notes:
+        if note.kind is ev.Backward and note.fields.get("scaler") in strange:
+            note.fields["scaler"] = None
+
+
 def _may_be_the_same(tape: Tape, owner: Owner) -> bool:
     """No loss reaches it, but one reaches another network that came from elsewhere.
 
-    Whoever made the two may have made one of parts of the other.
+    Whoever made the two may have made one of parts of the other; and whoever hands a network in
+    may hand in the very one that it owns.
     """
+    if _may_be_handed_in(tape, owner):
+        return True
     if not any(leaf.elsewhere for leaf in atoms(owner.leaves)):
         return False
-    reached = {leaf for leaves in _reached(tape).values() for leaf in leaves}
+    reached = _all_reached(tape)
     own = set(atoms(owner.leaves))
     return not reached & own and any(leaf.elsewhere for leaf in reached)
 
 
-def _tell_escapes(tape: Tape) -> None:
-    """What went out of sight: optimizers of which unseen code has hold, or was never seen built."""
+def _may_be_handed_in(tape: Tape, owner: Owner) -> bool:
+    """No loss reaches what it owns, but one reaches a network that an unseen caller hands in."""
+    reached = _all_reached(tape)
+    if not owner.known or reached & set(atoms(owner.leaves)):
+        return False
+    return any(leaf.handed_in for leaf in reached)
+
+
+def _all_reached(tape: Tape) -> set[Leaf]:
+    return {leaf for leaves in _reached(tape).values() for leaf in leaves}
+
+
+def _is_handed_in(note: Note) -> bool:
+    return any(leaf.handed_in for leaf in atoms(_expanded(note.targets)))
+
+
+def _tell_escapes(m: Machine, tape: Tape) -> None:
+    """What went out of sight: optimizers of which unseen code has hold, or was never seen built.
+
+    One that was handed in stays in sight here, unless the program steps elsewhere only: then this
+    may be a trial of what fits into memory, or one part of the training.
+    """
+    elsewhere = m.facts.steps_somewhere and not tape.steps
     for owner in tape.owners:
-        gone = owner.escaped or _may_be_the_same(tape, owner)
-        if gone or not owner.known:
-            fields = {"given": not gone}
+        kept = owner.kept or _may_be_the_same(tape, owner) or (elsewhere and not owner.known)
+        if kept or owner.escaped or not owner.known:
+            fields = {"given": not kept and not owner.known, "passing": not kept and owner.known}
             tape.notes.insert(0, Note(ev.Escape, owner.site, (owner,), fields, owner=owner))
     if tape.unseen:
         site = tape.notes[0].site if tape.notes else Site("", 1)
-        tape.notes.insert(0, Note(ev.Escape, site, fields={"everything": True}))
+        fields = {"everything": True, "passing": not tape.driven}
+        tape.notes.insert(0, Note(ev.Escape, site, fields=fields))
 
 
 def _settle_inputs(tape: Tape) -> None:
-    """Where only inputs are optimized, the networks they go through are meant to stay."""
+    """Where only inputs are optimized, the networks they go through are meant to stay.
+
+    Tensors that no network holds, such as a perturbation or a temperature, are as good as inputs.
+    """
     owned = [leaf for owner in tape.owners for leaf in atoms(owner.leaves)]
-    if not owned or not all(leaf.tensor and not leaf.trainable for leaf in owned):
+    if not owned or not all(leaf.tensor for leaf in owned):
         return
+    inputs = not any(leaf.trainable for leaf in owned)
     for note in tape.notes:
         if note.kind is ev.Backward:
             for leaf in atoms(_expanded(note.targets)):
-                leaf.trainable = False
+                leaf.trainable = leaf.trainable and leaf.tensor and not inputs
 
 
 def _accounts(tape: Tape) -> dict[Leaf, str]:
     """Names for the groups of leaves that occur in the same events throughout."""
     members: dict[Leaf, list[int]] = {}
-    known: dict[tuple[int, ...], int] = {}
-    for note in tape.notes:
-        if not note.targets:
-            continue
-        leaves = tuple(atoms(_expanded(note.targets)))
-        if note.kind in (ev.Read,):
-            continue
-        number = known.setdefault(tuple(id(one) for one in leaves), len(known))
+    known: dict[tuple[Leaf, ...], int] = {}
+    # Most notes of a loop concern the same as those of the round before.
+    for targets in dict.fromkeys(one.targets for one in tape.notes if one.kind is not ev.Read):
+        leaves = tuple(atoms(_expanded(targets)))
+        number = known.setdefault(leaves, len(known))
         for leaf in leaves:
             signature = members.setdefault(leaf, [])
             if number not in signature:
                 signature.append(number)
-    for note in tape.notes:
-        for leaf in atoms(_expanded(note.targets)):
+    for targets in dict.fromkeys(one.targets for one in tape.notes if one.kind is ev.Read):
+        for leaf in atoms(_expanded(targets)):
             members.setdefault(leaf, [])
     groups: dict[tuple[Any, ...], list[Leaf]] = {}
     for leaf, signature in members.items():

@@ -148,6 +148,8 @@ class StandardLibraries:
             else:
                 made.take(m, first, base.text)
             return made
+        if base.name.startswith("torch.distributions."):
+            return torch.Distribution(call.values())
         if base.name.startswith("torch.nn."):
             inner = base.make(Call(m, call.args, call.kwargs))
             if isinstance(inner, Module):
@@ -159,7 +161,8 @@ class StandardLibraries:
         return unknowns.unseen(what, call)
 
     def call_left_open(self, what: Unknown, call: Call) -> Value:
-        call.m.state(Tape).unseen[f"`{what.text}` is left to classes that are not seen"] = None
+        why = f"`{what.text}` is left to classes that are not seen"
+        call.m.state(Tape).lose_sight(call.m, why)
         return unknowns.unseen(what, call)
 
     def call_unknown(self, what: Unknown, call: Call) -> Value:
@@ -189,7 +192,7 @@ class StandardLibraries:
             return role
         if role is None and what.fixed and not what.data:
             uses = unknowns.uses_of(m, what)
-            for shown in SHOWS:
+            for shown in SHOWS if "backward" in uses else ():
                 made = shown(m, what, uses)
                 if made is not None:
                     return unknowns.take_for(m, what, made)
@@ -197,6 +200,7 @@ class StandardLibraries:
 
     def set_attribute_of_unknown(self, m: Machine, what: Unknown, name: str, value: Value) -> None:
         m.write(m.attributes_of(what), name, value)
+        unknowns.hold(m, what, value)
         if name == "require_backward_grad_sync" or module_of(value) is not None:
             unknowns.as_module(m, what).set_attribute(m, name, value)
         elif name == "grad" and not what.data:
@@ -211,6 +215,7 @@ class StandardLibraries:
         weigh(m, made, of, sign, by, swapped=swapped)
 
     def enter_unknown(self, m: Machine, what: Unknown) -> Value:
+        unknowns.keep(m, what)
         return m.unknown(f"{what.text} as", what, part=True)
 
     def escape(self, m: Machine, value: Value) -> None:
@@ -255,6 +260,8 @@ class StandardLibraries:
     # -- loops
 
     def loop_begins(self, m: Machine, loop: Loop) -> None:
+        if loop.iterable is not None:
+            unknowns.keep(m, loop.iterable)
         if loop.kind == "batches":
             m.state(Tape).loops.setdefault(loop.node, 0)
         if loop.kind == "batches" and self._spends(m, loop):
@@ -274,8 +281,8 @@ class StandardLibraries:
             tape.round_due = None
             if self._spends(m, loop):
                 tape.note(m, ev.EpochEnd, source=self._source(m, loop), site=loop.site)
-        elif loop.kind == "outer" and not (loop.exact or loop.ends_alike) and tape.waiting:
-            tape.cut = True
+        elif id(loop.node) in m.facts.credits and not (loop.exact or loop.ends_alike):
+            tape.cut = tape.cut or tape.waiting
 
     def _spends(self, m: Machine, loop: Loop) -> bool:
         return not m.fills_window(loop.node)
@@ -288,7 +295,7 @@ class StandardLibraries:
 
     def default_answer(self, m: Machine, condition: Condition) -> bool | None:
         left = condition.left
-        if condition.sign == "==" and any(m.counts(one) for one in condition.operands()):
+        if condition.sign == "==" and m.comes_to(condition):
             return CYCLE in left.sources()
         if isinstance(left, Finite):
             return left.good

@@ -21,6 +21,7 @@ from gradkeeper.lint.interpreter.values import (
     Condition,
     Constant,
     Count,
+    Slice,
     Sources,
     Tuple,
     Unknown,
@@ -29,7 +30,7 @@ from gradkeeper.lint.interpreter.values import (
     truth_value,
 )
 from gradkeeper.lint.libraries.leaves import Leaf, Leaves, atoms, leaves_in, words
-from gradkeeper.lint.libraries.recording import ONE, UNKNOWN_FACTOR, Factor, Tape
+from gradkeeper.lint.libraries.recording import ONE, UNKNOWN_FACTOR, Factor, Note, Tape
 from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:
@@ -46,10 +47,24 @@ class Fetched:
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """A source: data that the program made before it began to train."""
+
+    serial: int
+
+
+@dataclass(frozen=True, slots=True)
 class Weights:
     """A source: the numbers of a parameter, without its history."""
 
     of: Leaf
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Differentiated:
+    """A source: backward() was called on the value before, with this note on the tape."""
+
+    by: Note
 
 
 GRAD = ("grad", "_grad")
@@ -66,6 +81,11 @@ class Modes:
         self.grad = True
         self.autocast: str | None = None
         self.unsynced = False
+        """DDP exchanges nothing now."""
+        self.unsynced_forward: bool | None = None
+        """What it was at the last forward: that is when DDP decides for the backward."""
+        self.unsynced_shards = False
+        """FSDP2 exchanges nothing now; it asks at the backward."""
         self.speaks_of_sync = False
         """Some backward ran without exchange between ranks: the others have one."""
         self.weights: dict[Hashable, Factor] = {}
@@ -125,11 +145,14 @@ class Tensor(StandIn):
         return False
 
     def sources(self) -> Sources:
-        own = frozenset((self.leaf,)) if self.leaf is not None else NOTHING
-        return self.flow | self.others | own
+        found = self.flow | self.others if self.flow and self.others else self.flow or self.others
+        return found if self.leaf is None else found | {self.leaf}
 
     def absorbs(self) -> bool:
         return True
+
+    def takes_part(self) -> bool:
+        return self.leaf is not None
 
     def named(self, m: Machine, name: str) -> None:
         if self.leaf is not None and self.leaf.name == "tensor":
@@ -164,6 +187,9 @@ class Tensor(StandIn):
             yield self.like(m, reduction=None)
 
     def length(self, m: Machine) -> Value:
+        around = m.rounds_over(self)
+        if around is not None:
+            return around
         return m.unknown(f"len({self.text})", data=True, fixed=False)
 
     def like(self, m: Machine, **changes: object) -> Tensor:
@@ -179,7 +205,7 @@ class Tensor(StandIn):
         )
 
     def without_history(self) -> Tensor:
-        return Tensor(self._text, frozenset(), frozenset(x for x in self.others if x != OPEN))
+        return Tensor(self._text, frozenset(), _without_graph(self.others))
 
     def set_attribute(self, m: Machine, name: str, value: Value) -> None:
         if name == "requires_grad":
@@ -395,26 +421,39 @@ def _others(sources: Sources) -> Sources:
 def mix(m: Machine, text: str, *values: Value) -> Tensor:
     """A tensor computed from these values, with gradients if they are on."""
     modes = m.state(Modes)
-    sources: Sources = NOTHING
+    flow: Leaves = frozenset()
+    others: Sources = NOTHING
     scaler = None
-    for one in values:
-        for part in flatten([one]):
-            grown = modes.grown.get(part.key) if isinstance(part, Unknown) else None
-            sources |= (grown or part).sources()
-            if isinstance(part, Tensor):
-                scaler = scaler or part.scaler
+    for part in flatten(list(values)):
+        if modes.grown and isinstance(part, Unknown):
+            part = modes.grown.get(part.key) or part
+        if isinstance(part, Tensor):
+            scaler = scaler or part.scaler
+            leaves, rest = part.flow, part.others
+            if part.leaf is not None:
+                leaves |= {part.leaf}
+        else:
+            sources = part.sources()
+            leaves = leaves_in(sources)
+            rest = _others(sources) if leaves else sources
+        flow = flow | leaves if flow and leaves else flow or leaves
+        others = others | rest if others and rest else others or rest
     m.serial += 1
-    made = Tensor(text[:200], frozenset(), _others(sources), serial=m.serial)
+    made = Tensor(text[:200], frozenset(), others, serial=m.serial)
     if modes.grad:
-        made.flow = leaves_in(sources)
+        made.flow = flow
         made.autocast = modes.autocast
         made.scaler = scaler
         for one in values:
             if isinstance(one, Tensor) and one.autocast:
                 made.autocast = one.autocast
     else:
-        made.others -= {OPEN}
+        made.others = _without_graph(made.others)
     return made
+
+
+def _without_graph(others: Sources) -> Sources:
+    return frozenset(x for x in others if x != OPEN and not isinstance(x, Differentiated))
 
 
 def combined(m: Machine, sign: str, one: Tensor, other: Value, *, swapped: bool = False) -> Tensor:
@@ -437,9 +476,10 @@ def combined(m: Machine, sign: str, one: Tensor, other: Value, *, swapped: bool 
     made.reduction = one.reduction if one.reduction == second.reduction else None
     if sign in ("+", "-"):
         made.factor = _larger(one.factor, second.factor)
-        if "sum" not in (one.reduction, second.reduction):
-            # One part is a mean, of the other nothing is known: what is wrong with that part is.
-            made.reduction = one.reduction or second.reduction
+        # One part is a mean, of the other nothing is known: what is wrong with that part is. With
+        # a sum in it, nobody meant a mean.
+        summed = "sum" in (one.reduction, second.reduction)
+        made.reduction = "sum" if summed else one.reduction or second.reduction
     else:
         made.factor = ONE
     return made
@@ -512,10 +552,14 @@ def credit(m: Machine, loss: Value, *, divided_by: Factor = ONE, scaler: str | N
     wanted = [leaf for leaf in live if not leaf.asked_for] or live
     opened = OPEN in tensor.others or not live
     inputs = [leaf for leaf in wanted if leaf.tensor and not leaf.trainable]
-    if modes.unsynced:
-        modes.speaks_of_sync = True
+    for_inputs = _is_for_inputs(m, inputs, wanted)
+    if not for_inputs and len(inputs) < len(wanted):
+        owned = {leaf for owner in tape.owners for leaf in atoms(owner.leaves)}
+        wanted = [leaf for leaf in wanted if leaf not in inputs or leaf in owned]
+    decided = modes.unsynced if modes.unsynced_forward is None else modes.unsynced_forward
     synced = None
-    if modes.unsynced:
+    if decided or modes.unsynced_shards:
+        modes.speaks_of_sync = True
         synced = False
     elif modes.speaks_of_sync or any(leaf.replicated for leaf in wanted):
         synced = True
@@ -531,19 +575,39 @@ def credit(m: Machine, loss: Value, *, divided_by: Factor = ONE, scaler: str | N
         factor=tensor.factor.times(divided_by),
         of_network=OWN_LOSS in tensor.others,
         reduction=tensor.reduction,
-        leaf=(bool(inputs) and len(inputs) < len(wanted)) or _only_inputs(tape, inputs, wanted),
+        leaf=for_inputs,
         scaler=name,
         autocast=tensor.autocast if name is None else None,
         coupled=any(leaf.coupled for leaf in wanted),
         synced=synced,
         within=tape.within.name if tape.within else None,
     )
+    for one in sources:
+        if isinstance(one, Differentiated):
+            _excuse(tape, one.by)
+    if isinstance(loss, Tensor):
+        loss.others |= {Differentiated(tape.notes[-1])}
     for hook in m.state(GradHooks).hooks:
         hook.call(Call(m, [Param(wanted)]))
     if m.fault_due is not None:
         m.fault_due = None
         tape.note(m, ev.Fault, wanted, torn=True)
         raise RaisedError(m.unknown("an error", fixed=False), m.site())
+
+
+def _is_for_inputs(m: Machine, inputs: list[Leaf], wanted: list[Leaf]) -> bool:
+    """It may have been run for its inputs' gradients: the program reads some."""
+    if not inputs or not any("grad" in found for found in m.facts.uses.values()):
+        return False
+    return len(inputs) < len(wanted) or _only_inputs(m.state(Tape), inputs, wanted)
+
+
+def _excuse(tape: Tape, earlier: Note) -> None:
+    """The same loss goes through backward() again: what it made before is not lost if cleared."""
+    for place, note in enumerate(tape.notes):
+        if note is earlier:
+            tape.notes.insert(place + 1, Note(ev.Read, note.site, note.targets))
+            return
 
 
 def _begin_batch(m: Machine, tape: Tape, sources: Sources) -> None:
@@ -556,9 +620,21 @@ def _begin_batch(m: Machine, tape: Tape, sources: Sources) -> None:
         if newest <= tape.newest:
             return
         tape.newest = newest
+    elif _is_the_same(m, tape, sources):
+        return
     tape.round_due = None
     tape.batches += 1
     tape.note(m, ev.Batch, source=source, site=site)
+
+
+def _is_the_same(m: Machine, tape: Tape, sources: Sources) -> bool:
+    """In a loop that steps only after it: several losses of the data that the last one was of."""
+    data = frozenset(one for one in sources if isinstance(one, Made))
+    around = tuple(loop.index for loop in m.loops[:-1])
+    before, tape.made_of = tape.made_of, (around, data)
+    if not around or not m.fills_window(m.loops[-1].node):
+        return False
+    return before[0] == around and not data.isdisjoint(before[1])
 
 
 def _only_inputs(tape: Tape, inputs: list[Leaf], wanted: list[Leaf]) -> bool:
@@ -683,6 +759,9 @@ class Params(Value):
             yield Tuple([ParamName(element), element]) if self.with_names else element
 
     def item(self, m: Machine, key: Value) -> Value:
+        if isinstance(key, Slice):
+            some = [leaf.split(key.key, both=False)[0] for leaf in atoms(self.leaves)]
+            return Params(tuple(some), self.label, self.with_names, one_shot=False, whole=False)
         return Param(list(atoms(self.leaves)), {}, None, self.label)
 
     def attribute(self, m: Machine, name: str) -> Value:
@@ -1070,6 +1149,7 @@ class Grad(Value):
         m.state(Tape).note(m, ev.Adjust, self.of.leaves)
 
     def operate(self, m: Machine, sign: str, other: Value, *, swapped: bool = False) -> Value:
+        self.read(m)
         return Tensor(self.text, frozenset(), frozenset((GRADIENT,)))
 
 

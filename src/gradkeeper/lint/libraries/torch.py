@@ -34,6 +34,7 @@ from gradkeeper.lint.libraries.tensors import (
     Fetched,
     Finite,
     Grad,
+    Made,
     Modes,
     Param,
     Tensor,
@@ -201,7 +202,8 @@ def _data_loader(call: Call) -> Value:
                 size = known.value // batch.value
                 if known.value % batch.value and not drops:
                     size += 1
-    return Loader(size, data)
+    # Nobody trains on nothing: what fills such a list was not followed.
+    return Loader(size or None, data)
 
 
 class Dataset(StandIn):
@@ -239,7 +241,8 @@ class Created(Tensor):
         count = 0
         while self.size is None or count < self.size:
             count += 1
-            yield Tensor(self.text)
+            m.serial += 1
+            yield Tensor(self.text, others=frozenset((Made(m.serial),)))
 
     def attribute(self, m: Machine, name: str) -> Value:
         if name in ("split", "chunk") and self.size is not None:
@@ -261,8 +264,7 @@ def _create(call: Call, name: str) -> Value:
     m = call.m
     m.serial += 1
     made = Created(name, serial=m.serial)
-    if m.loops:
-        made.others = frozenset((Fetched(m.serial),))
+    made.others = frozenset((Fetched(m.serial) if m.loops else Made(m.serial),))
     made.size = _first_size(call, name)
     wants = call.kwargs.get("requires_grad")
     if wants is not None and wants.truth(m) is True:
@@ -280,8 +282,9 @@ def _first_size(call: Call, name: str) -> int | None:
         first = one
         if name in ("tensor", "as_tensor") or isinstance(one, Tensor):
             size = one.length(call.m)
-            found = size.value if isinstance(size, Constant) else None
-            return found if isinstance(found, int) else None
+            if not isinstance(size, Constant) or isinstance(size, Count):
+                return None
+            return size.value if isinstance(size.value, int) else None
         held = list(one.held())
         if held:
             first = held[0]

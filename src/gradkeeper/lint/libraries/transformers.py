@@ -94,7 +94,7 @@ def hand_over(call: Call) -> None:
         optimizer = optimizer_of(one)
         if optimizer is not None:
             call.m.must_be_sure()
-            optimizer.owner.escaped = True
+            optimizer.owner.escaped = optimizer.owner.kept = True
 
 
 def _trainer_half(instance: Instance, call: Call) -> Value:

@@ -22,7 +22,7 @@ from gradkeeper.lint.libraries.amp import GradScaler
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in, words
 from gradkeeper.lint.libraries.nn import SAME, Module, module_of, unseen_network
 from gradkeeper.lint.libraries.optim import Frameworks, Optimizer, Scheduler, stranger
-from gradkeeper.lint.libraries.recording import UNKNOWN_FACTOR, Tape
+from gradkeeper.lint.libraries.recording import UNKNOWN_FACTOR, Owner, Tape
 from gradkeeper.lint.libraries.tensors import (
     OPEN,
     OWN_LOSS,
@@ -50,6 +50,8 @@ SHOWS_MODULE = words(
 )
 
 PARAMETERS = words("parameters named_parameters")
+ABSTRACT = words("ABC abc.ABC Protocol")
+"""Bases that set no attribute up."""
 
 
 class Roles:
@@ -61,14 +63,15 @@ class Roles:
         """The unknown values that unseen code was given to make another one of."""
         self.made: dict[Hashable, int] = {}
         """How often unseen code was asked to make the same."""
+        self.holders: dict[Hashable, dict[Owner, None]] = {}
+        """Values out of sight that optimizers were put into, or that were made of them."""
+        self.keepers: set[Hashable] = set()
+        """Values out of sight that networks or parameters were put into."""
 
 
 def uses_of(m: Machine, value: Value) -> set[str]:
     """The attributes that the program asks of whatever is written like this value."""
-    last = value.text.rpartition(".")[2]
-    label = m.labels.get(value.key)
-    found = m.facts.uses.get(last, set())
-    return found | m.facts.uses.get(label, set()) if label else found
+    return m.facts.uses_of(value.text.rpartition(".")[2], m.labels.get(value.key))
 
 
 def name_of(m: Machine, value: Value) -> str:
@@ -97,8 +100,18 @@ def as_optimizer(m: Machine, value: Value) -> Optimizer | None:
         return None
     role = role_of(m, value)
     if role is None:
-        role = take_for(m, value, _wrapper(m, value) or stranger(m, name_of(m, value)))
+        made = _wrapper(m, value) or stranger(m, name_of(m, value))
+        made.owner.inherited = not made.owner.known and _is_inherited(value)
+        role = take_for(m, value, made)
     return role if isinstance(role, Optimizer) else None
+
+
+def _is_inherited(value: Unknown) -> bool:
+    """An attribute of an object of the program that a class sets which is not seen."""
+    if not isinstance(value.of, Instance):
+        return False
+    bases = (base for cls in value.of.cls.ancestors() for base in cls.bases)
+    return any(isinstance(base, Unknown) and base.text not in ABSTRACT for base in bases)
 
 
 def _wrapper(m: Machine, value: Unknown) -> Optimizer | None:
@@ -125,17 +138,18 @@ def as_module(m: Machine, value: Unknown) -> Module:
             whole = as_module(m, value.of) if inner else None
         if whole is not None and whole.own is not None:
             made = whole.child(value.name)
-    made = made or _around(m, value) or _handed(name_of(m, value))
+    made = made or _around(m, value) or _from_elsewhere(name_of(m, value), handed_in=value.given)
     made.me = made
     take_for(m, value, made)
     return made
 
 
-def _handed(name: str) -> Module:
+def _from_elsewhere(name: str, *, handed_in: bool) -> Module:
     """A network that code made which is not seen."""
     made = unseen_network(name)
     assert made.own is not None
     made.own.elsewhere = True
+    made.own.handed_in = handed_in
     return made
 
 
@@ -251,7 +265,7 @@ def _step(m: Machine, of: Unknown, call: Call) -> Value | None:
     if call.values() or of.data or not of.fixed:
         return None
     if m.state(Tape).backwards:
-        m.state(Tape).unseen["something that is not seen steps"] = None
+        m.state(Tape).lose_sight(m, "something that is not seen steps")
     return NONE
 
 
@@ -340,7 +354,11 @@ def call_unknown(what: Unknown, call: Call) -> Value:
     if what.fixed and kind_of(m, what) == "module" and _given_data(m, call):
         module = as_module(m, what)
         return mix(m, f"{what.text}()", module, *call.values())
-    return unseen(what, call)
+    result = unseen(what, call)
+    if what.given and kind_of(m, what) == "module" and isinstance(result, Unknown):
+        # Of data or of options: a loss that is made of it may reach a network that is not seen.
+        return result.made_of(OPEN)
+    return result
 
 
 def _given_data(m: Machine, call: Call) -> bool:
@@ -363,9 +381,11 @@ def unseen(what: Value, call: Call) -> Value:
     receiver = what.of if isinstance(what, Unknown) else None
     tensors = False
     factor_known = True
+    handed: dict[Owner, None] = {}
     for one in flatten(values if receiver is None else [receiver, *values]):
         if isinstance(one, Optimizer):
             escaped(m, one, last, own=one is receiver)
+            handed[one.owner] = None
         elif isinstance(one, (Function, Method)):
             escape_function(m, one)
         elif isinstance(one, Tensor):
@@ -375,30 +395,89 @@ def unseen(what: Value, call: Call) -> Value:
             role = role_of(m, one)
             assert isinstance(role, Optimizer)
             escaped(m, role, last, own=one is receiver)
+            handed[role.owner] = None
+    holding = held_by(m, what)
+    ticks = guesses.may_step(last) and _is_schedule(m, receiver)
+    if holding and not ticks and not guesses.is_harmless(last):
+        why = f"`{last}` of something that has an optimizer is not seen"
+        m.state(Tape).lose_sight(m, why, holding)
     if guesses.acts_on_gradients(last):
         m.doubt("gradients are handled in code that is not seen")
     elif guesses.reads_gradients(last) and m.state(Tape).waiting:
         _read_gradients(m, [receiver, *values] if receiver is not None else values)
-    if guesses.may_step(last) and _reaches_weights(m, what, values):
-        m.state(Tape).unseen[f"`{last}`, which is not seen, may take a step"] = None
+    if guesses.may_step(last) and not ticks and _reaches_weights(m, what, values):
+        m.state(Tape).lose_sight(m, f"`{last}`, which is not seen, may take a step")
     own = receiver is not None and _is_network(m, receiver)
     if (tensors or own or leaves_in(what.sources())) and m.state(Modes).grad:
         if _given_data(m, call) or (own and m.loops and (values or call.open)):
             return _computed(m, what, values, own=own, factor_known=factor_known)
+    keeps = _keeps_parameters(m, what)
+    if receiver is not None and any(_is_trained(one) for one in flatten(values)):
+        m.state(Roles).keepers.add(receiver.key)
+        m.kept.append(receiver)
     inside = bool(m.loops)
     fresh = inside and not values and not what.fixed
     result = m.unknown(f"{what.text}()", what, *values, element=fresh)
     if inside and result.fixed and not isinstance(what, Constant):
         # Asked for again in the next round, it may say something else.
         result = m.unknown(f"{what.text}()", what, *values, fixed=False)
-    if result.fixed and id(m.node) in m.facts.makers:
+    if result.fixed and (id(m.node) in m.facts.makers or guesses.is_class(last)):
         made = m.state(Roles).made
         number = made[result.key] = made.get(result.key, 0) + 1
         if number > 1:
             result = m.unknown(f"{what.text}()", what, *values, Constant(number))
     if result.fixed:
         m.state(Roles).given[result.key] = [one for one in values if isinstance(one, Unknown)]
-    return result
+    if handed or holding:
+        holders = m.state(Roles).holders
+        holders[result.key] = {**handed, **holding}
+        if handed and isinstance(receiver, Unknown):
+            holders.setdefault(receiver.key, {}).update(handed)
+    return result.made_of(OPEN) if keeps else result
+
+
+def _is_trained(value: Value) -> bool:
+    return module_of(value) is not None or (isinstance(value, Tensor) and value.leaf is not None)
+
+
+def _keeps_parameters(m: Machine, what: Value) -> bool:
+    """It, or what it is a part of, was given parameters: what it says may be made of them."""
+    keepers = m.state(Roles).keepers
+    one: Value | None = what
+    while keepers and isinstance(one, Unknown):
+        if one.key in keepers:
+            return True
+        one = one.of
+    return False
+
+
+def hold(m: Machine, what: Unknown, value: Value) -> None:
+    """Something out of sight is given an optimizer as an attribute."""
+    for one in flatten([value]):
+        role = role_of(m, one) if isinstance(one, Unknown) else one
+        if isinstance(role, Optimizer):
+            m.state(Roles).holders.setdefault(what.key, {})[role.owner] = None
+
+
+def held_by(m: Machine, what: Value) -> dict[Owner, None]:
+    """The optimizers that a value out of sight, or what it is a part of, was given."""
+    holders = m.state(Roles).holders
+    found: dict[Owner, None] = {}
+    one: Value | None = what
+    while holders and isinstance(one, Unknown):
+        found.update(holders.get(one.key, {}))
+        one = one.of
+    return found
+
+
+def keep(m: Machine, what: Value) -> None:
+    """What was given optimizers is at work from here on: around a block, or for each batch."""
+    for owner in held_by(m, what):
+        owner.escaped = owner.kept = True
+
+
+def _is_schedule(m: Machine, value: Value | None) -> bool:
+    return isinstance(value, Unknown) and kind_of(m, value) == "scheduler"
 
 
 def _reaches_weights(m: Machine, what: Value, values: list[Value]) -> bool:
@@ -454,10 +533,13 @@ def escaped(m: Machine, optimizer: Optimizer, to: str, *, own: bool = False) -> 
     """
     if guesses.sees_to_rate(to):
         return
+    owner = optimizer.owner
     harmless = guesses.is_harmless(to)
-    optimizer.owner.escaped = optimizer.owner.escaped or not (own and harmless)
+    owner.escaped = owner.escaped or not (own and harmless)
     if harmless:
         return
+    # Before training, whatever it was put into is known, and what that does is asked for.
+    owner.kept = owner.kept or bool(m.loops or m.state(Tape).backwards)
     m.state(Tape).unseen[f"an optimizer is handed to `{to}`, which is not seen"] = None
     if m.loops:
         m.doubt("an optimizer is handed to code that is not seen")
@@ -469,3 +551,4 @@ def escape_function(m: Machine, function: Value) -> None:
     name = getattr(code, "name", "")
     if name in m.facts.credit_names or name in m.facts.step_names:
         m.state(Tape).unseen[f"`{name}` is called by code that is not seen"] = None
+        m.state(Tape).driven = True

@@ -1,0 +1,188 @@
+"""What a program runs of the modules it imports: what is asked for, and no more."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from gradkeeper.lint import program as grouping
+from gradkeeper.lint.check import check_files
+from gradkeeper.lint.explore import Program, roots
+from gradkeeper.lint.files import find
+from gradkeeper.lint.imports import FEW, Project
+from gradkeeper.lint.program import programs, sketch
+from gradkeeper.rules import ALL
+
+MAIN = """\
+import torch
+from {module} import {name}
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(6, 8, 4):
+    {call}(model, optimizer, x)
+"""
+STEP = """\
+def train_step(model, optimizer, x):
+    {zero}
+    model(x).mean().backward()
+    optimizer.step()
+"""
+CLEARED, KEPT = STEP.format(zero="optimizer.zero_grad()"), STEP.format(zero="pass")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(files: dict[str, str]) -> list[str]:
+    for name, text in files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
+    return list(find(["."]))
+
+
+def found(files: dict[str, str]) -> list[tuple[str, str]]:
+    results = check_files(write(files), fixes=False)
+    return [(path, one.rule) for path, checked in results for one in checked.findings]
+
+
+def operations(files: dict[str, str]) -> int:
+    write(files)
+    program = Program(Project({"main.py": ast.parse(Path("main.py").read_text())}), tuple(ALL))
+    for _ in roots(program):
+        pass
+    return program.operations
+
+
+def main_with(module: str, name: str, call: str = "") -> str:
+    return MAIN.format(module=module, name=name, call=call or name)
+
+
+def test_lines_that_have_nothing_to_do_with_a_name_are_not_run() -> None:
+    others = "import os\n" + "".join(f"place{n} = os.path.join('a', 'b')\n" for n in range(200))
+    main = main_with("steps", "train_step")
+
+    bare = operations({"main.py": main, "steps.py": CLEARED})
+    along = operations({"main.py": main, "steps.py": others + CLEARED})
+
+    assert along == bare
+
+
+def test_lines_that_a_name_needs_are_run() -> None:
+    needed = "rates = []\n" + "rates.append(0.1)\n" * 20
+    uses = CLEARED.replace("optimizer.zero_grad()", "optimizer.zero_grad(rates[0])")
+    main = main_with("steps", "train_step")
+
+    bare = operations({"main.py": main, "steps.py": CLEARED})
+    along = operations({"main.py": main, "steps.py": needed + uses})
+
+    assert along > bare + 20
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "{step}\nTABLE = {{}}\nTABLE['plain'] = train_step\n",
+        "{step}\nTABLE = {{}}\nTABLE.update(plain=train_step)\n",
+        "{step}\nif True:\n    TABLE = dict(plain=train_step)\n",
+        "TABLE = dict(plain=lambda *given: train_step(*given))\n{step}",
+    ],
+)
+@pytest.mark.parametrize(("step", "expected"), [(KEPT, ["GK101"]), (CLEARED, [])])
+def test_what_is_put_into_a_table_is_found_there(
+    module: str, step: str, expected: list[str]
+) -> None:
+    files = {
+        "main.py": main_with("steps", "TABLE", "TABLE['plain']"),
+        "steps.py": module.format(step=step),
+    }
+
+    assert [rule for _, rule in found(files)] == expected
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        {"steps.py": "from inner import *\n", "inner.py": "{step}"},
+        {"steps.py": "from inner import train_step\n", "inner.py": "{step}"},
+        {"steps.py": "from inner import once as train_step\n", "inner.py": "{step}once=train_step"},
+        {"steps.py": "import inner\ntrain_step = inner.train_step\n", "inner.py": "{step}"},
+        {"steps.py": "from inner import train_step\n", "inner.py": "from steps import x\n{step}"},
+        {"steps/__init__.py": "from .inner import train_step\n", "steps/inner.py": "{step}"},
+    ],
+)
+@pytest.mark.parametrize(("step", "expected"), [(KEPT, ["GK101"]), (CLEARED, [])])
+def test_a_name_is_found_through_modules_that_hand_it_on(
+    steps: dict[str, str], step: str, expected: list[str]
+) -> None:
+    hands_on = "import torch.optim\n"
+    files = {name: hands_on + text.replace("{step}", step) for name, text in steps.items()}
+
+    assert [rule for _, rule in found({"main.py": main_with("steps", "train_step"), **files})] == (
+        expected
+    )
+
+
+def test_of_a_large_project_what_may_matter_is_read_along() -> None:
+    names = [f"part{n}" for n in range(FEW + 5)]
+    imports = "".join(f"import {name}\n" for name in names)
+    parts = {f"{name}.py": "def nothing(): ...\n" for name in names}
+    main = imports + main_with("steps", "train_step")
+
+    assert found({"main.py": main, "steps.py": KEPT, **parts}) == [("steps.py", "GK101")]
+
+    project = Project({"main.py": ast.parse(main)})
+    read = {Path(path).name for path in project.trees}
+    assert read == {"main.py", "steps.py"}
+
+
+def test_a_small_project_is_read_whole() -> None:
+    write({"sizes.py": "size = 4\n", "steps.py": CLEARED})
+
+    project = Project({"main.py": ast.parse("import sizes\n" + main_with("steps", "train_step"))})
+
+    assert {Path(path).name for path in project.trees} == {"main.py", "steps.py", "sizes.py"}
+
+
+def test_a_docstring_trains_nothing() -> None:
+    told = '"""Call loss.backward() and then optimizer.step()."""\nimport torch\n'
+
+    assert not Project({"told.py": ast.parse(told)}).may_train
+    assert Project({"done.py": ast.parse(told + CLEARED)}).may_train
+
+
+def test_in_a_large_project_the_nearest_callers_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    callers = {
+        f"far{n}.py": f"import {'near' if n == 0 else f'far{n - 1}'}\nprint()\n" for n in (0, 1)
+    }
+    paths = write({"steps.py": CLEARED, "near.py": "import steps\nprint()\n", **callers})
+
+    def together() -> list[set[str]]:
+        seen = [sketch(path, Path(path).read_bytes()) for path in paths]
+        return [set(one.paths) for one in programs([one for one in seen if one is not None])]
+
+    assert together() == [{"steps.py", "near.py", "far0.py", "far1.py"}]
+    monkeypatch.setattr(grouping, "MOST_TOGETHER", 2)
+    assert together() == [{"steps.py", "near.py"}]
+
+
+@pytest.mark.parametrize("step", [CLEARED, KEPT])
+def test_a_name_that_one_of_two_modules_gives_ends_no_check(step: str) -> None:
+    chosen = """\
+import os
+if os.environ.get("BACKEND", "torch") == "torch":
+    from torch_steps import train_step
+else:
+    from other_steps import train_step
+"""
+    whole = main_with("torch_steps", "train_step").replace(
+        "from torch_steps import train_step\n", chosen
+    )
+
+    told = found({"main.py": whole, "torch_steps.py": step, "other_steps.py": step})
+
+    assert "GK001" not in {rule for _, rule in told}
+    assert ("torch_steps.py", "GK101") in told or step == CLEARED
