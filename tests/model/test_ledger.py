@@ -9,6 +9,7 @@ from gradkeeper.model.events import (
     Backward,
     Batch,
     Close,
+    EpochBegin,
     Move,
     Open,
     Split,
@@ -283,3 +284,18 @@ def test_gradients_of_an_input_are_a_loss_where_the_step_finds_nothing_else() ->
         entry = ledger.post(Step(site=STEP, optimizer="optimizer"))
 
     assert [one.systematic for one in entry.trails] == [True]
+
+
+def test_a_window_knows_its_epochs_in_whatever_order_accounts_hold_it() -> None:
+    """Of two accounts, the first holds the last batch only: what was zeroed is not in it."""
+    ledger = ledger_with("head", "body")
+    for _ in range(2):
+        ledger.post(EpochBegin(site=LOSS, source="loader"))
+        ledger.post(Zero(site=ZERO, accounts=("head",)))
+        ledger.post(Batch(site=LOSS, source="loader"))
+        ledger.post(Backward(site=LOSS, accounts=("head", "body")))
+
+    window = ledger.post(Step(site=STEP, optimizer="optimizer")).window
+
+    assert window is not None
+    assert (window.size, window.last_epoch - window.first_epoch) == (2, 1)

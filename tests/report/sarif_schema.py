@@ -13,6 +13,7 @@ MESSAGE = {
     "required": ["text"],
     "additionalProperties": False,
 }
+LEVEL = {"enum": ["none", "note", "warning", "error"]}
 NUMBER = {"type": "integer", "minimum": 1}
 # A relative reference as of RFC 3986: what may not stand in one is escaped.
 URI = {"type": "string", "pattern": r"^(?:[A-Za-z0-9._~/:@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+$"}
@@ -66,7 +67,7 @@ RESULT = strict(
     "ruleIndex level locations partialFingerprints properties relatedLocations fixes",
     ruleId=TEXT,
     ruleIndex={"type": "integer", "minimum": 0},
-    level={"enum": ["none", "note", "warning", "error"]},
+    level=LEVEL,
     message=MESSAGE,
     locations={"type": "array", "items": LOCATION},
     partialFingerprints={"type": "object", "additionalProperties": TEXT},
@@ -75,7 +76,15 @@ RESULT = strict(
     fixes={"type": "array", "items": FIX, "uniqueItems": True},
 )
 RULE = strict(
-    "id", "name shortDescription help", id=TEXT, name=TEXT, shortDescription=MESSAGE, help=MESSAGE
+    "id",
+    "name shortDescription fullDescription help defaultConfiguration properties",
+    id=TEXT,
+    name=TEXT,
+    shortDescription=MESSAGE,
+    fullDescription=MESSAGE,
+    help=strict("text", "markdown", text=TEXT, markdown=TEXT),
+    defaultConfiguration=strict("level", level=LEVEL),
+    properties={"type": "object"},
 )
 DRIVER = strict(
     "name", "rules", name=TEXT, rules={"type": "array", "items": RULE, "uniqueItems": True}

@@ -40,6 +40,7 @@ DESIGN = {
     "GK501": ("unsynced-spend", "error"),
     "GK502": ("sync-every-microbatch", "info"),
     "GK503": ("ranks-disagree", "error"),
+    "GK504": ("replicas-differ", "error"),
     "GK601": ("none-grad-access", "warning"),
     "GK602": ("zero-scope-mismatch", "warning"),
     "GK603": ("late-zero", "info"),

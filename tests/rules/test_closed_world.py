@@ -162,6 +162,22 @@ def test_a_loss_that_was_not_seen_whole_silences_what_depends_on_it(code: str, r
     assert (code in told(run, unseen=True)) == (code not in THE_LOSS_MATTERS)
 
 
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_call_that_is_over_may_have_stepped_what_waited_then(waits: bool) -> None:
+    script = Script(LOOP)
+    script.build("model")
+    for _ in range(4):
+        if not waits:
+            script.zero("optimizer.zero_grad()", accounts=("model",))
+            script.escape("helper(", everything=True, passing=True)
+        script.fresh_batch()
+        if waits:
+            script.escape("helper(", everything=True, passing=True)
+    script.close()
+
+    assert {finding.rule for finding in script.findings()} == (set() if waits else {"GK107"})
+
+
 def test_what_is_named_later_went_too_where_everything_may_have() -> None:
     script = Script(LOOP)
     script.escape("helper(", everything=True)

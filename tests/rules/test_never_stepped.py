@@ -152,3 +152,37 @@ def test_a_loss_whose_other_half_is_moved_by_hand_is_not_wasted() -> None:
     script.close()
 
     assert script.findings() == []
+
+
+def test_an_optimizer_that_was_handed_in_is_reported_where_its_gradients_are_cleared_in_sight() -> (
+    None
+):
+    for given, clears, alarms in (
+        (True, True, ["GK107:6"]),
+        (True, False, []),
+        (False, True, []),
+    ):
+        script = over_model(Script(LOOP))
+        script.escape(optimizers=("optimizer",), given=given)
+        for _ in range(4):
+            script.fresh_batch() if clears else script.micro_batch()
+        script.close()
+
+        assert script.alarms() == alarms
+
+
+def test_of_all_that_is_cleared_and_never_applied_one_finding_tells() -> None:
+    """never-stepped where nothing steps, discarded-gradient where something does."""
+    never = over_model(Script(LOOP))
+    for _ in range(4):
+        never.fresh_batch()
+    never.close()
+    late = over_model(Script(LOOP))
+    for _ in range(4):
+        late.fresh_batch()
+        late.clear()
+        late.spend()
+    late.close()
+
+    assert never.alarms() == ["GK107:6"]
+    assert late.alarms() == ["GK102:5"]

@@ -77,8 +77,7 @@ def test_a_tick_before_the_first_step_is_reported_where_it_goes_on() -> None:
 
     assert finding.site.line == 10
     assert finding.message == (
-        "scheduler.step() comes before the first optimizer.step(): the first learning rate is "
-        "never used"
+        "scheduler.step() comes before the first optimizer.step(): the schedule runs one step ahead"
     )
     assert finding.detail == ("account `optimizer`: first spent after `scheduler` had moved on")
     assert finding.remedy == "scheduler.step() after optimizer.step()"

@@ -220,3 +220,30 @@ def test_windows_of_two_are_judged_like_larger_ones() -> None:
 
     assert tail.lines_of(rule) == [7]
     assert carried.lines_of(rule) == [7]
+
+
+def hooked(over: int) -> Script:
+    script = over_model(Script(LOOP))
+    for _ in range(4):
+        script.fetch()
+        script.backward("loss.backward()", accounts=("model",), **mean(over=over))
+        script.step("optimizer.step()", optimizer="optimizer", hooked=True)
+        script.zero("optimizer.zero_grad()", accounts=("model",))
+    return script
+
+
+def test_each_batch_spent_by_a_hook_and_divided_all_the_same_is_reported() -> None:
+    finding = hooked(4).findings()[0]
+
+    assert (finding.rule, finding.site.line) == ("GK202", 7)
+    assert finding.message == (
+        "step() in a backward hook applies each batch alone, its loss divided as if there were N"
+    )
+    assert finding.detail == "account `optimizer`: credited on 5 once for each step"
+    assert finding.remedy == "leave out the division, or step after N batches and not in the hook"
+    assert reasons(finding) == [(5, "divides its loss as for a window of several")]
+
+
+@pytest.mark.parametrize("over", [1, 2])
+def test_a_hook_that_spends_a_whole_or_halved_loss_is_silent(over: int) -> None:
+    assert hooked(over).findings() == []

@@ -51,8 +51,7 @@ def test_the_finding_counts_the_unsynchronised_calls() -> None:
     assert finding.message == "step() applies gradients of line 5 that the ranks have not exchanged"
     assert finding.detail == ("account `optimizer`: credited on 5 without an exchange, spent on 7")
     assert finding.remedy == (
-        "the last forward and backward before a step outside no_sync(); with FSDP2, after "
-        "set_requires_gradient_sync(True)"
+        "switch the exchange on before the window's last forward (FSDP2: its last backward)"
     )
     assert reasons(finding) == [(5, "this backward exchanged nothing")]
 

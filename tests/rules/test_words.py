@@ -28,7 +28,8 @@ BAD = [
     pytest.param(rule, block, id=rule.code)
     for rule in ALL
     for block in rule.blocks
-    if block.kind == "bad"
+    # One that needs several ranks is run under torchrun, and its words are compared there.
+    if block.kind == "bad" and "init_process_group" not in block.code
 ]
 
 

@@ -13,11 +13,8 @@ CASES = Path(__file__).parent.parent / "cases"
 SCRIPTS = sorted(CASES.glob("*/*.py"))
 EVERY = 4
 """One script in so many runs by default, all of them with --slow."""
-BATCHES_OF_ONE = "rounds of an inner loop without loader or step may be time steps of one batch"
 UNSEEN: dict[str, str] = {
     "embeddings_never_step": "each backward is spent by the other optimizer, as in a right GAN",
-    "inner_range_window": BATCHES_OF_ONE,
-    "masked_words": BATCHES_OF_ONE,
 }
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from gradkeeper.rules import replicas_differ
+
 pytestmark = pytest.mark.slow
 
 HEADER = """
@@ -112,16 +114,131 @@ with model.join():
         optimizer.step()
 """
 
+LEFT_OUT = """
+model = DistributedDataParallel(nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for i, x in enumerate(torch.randn(60, 8, 4)):
+    optimizer.zero_grad()
+    model(x + dist.get_rank()).square().mean().backward()
+    if not (dist.get_rank() == 1 and i == 5):
+        optimizer.step()
+"""
+
+RAW_ON_EVEN_STEPS = """
+network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+model = DistributedDataParallel(network)
+optimizer = torch.optim.AdamW(network.parameters(), lr=0.01)
+for i, x in enumerate(torch.randn(8, 8, 4) + dist.get_rank()):
+    optimizer.zero_grad()
+    net = network if i % 2 == 0 else model
+    net(x).square().mean().backward()
+    optimizer.step()
+"""
+
+RAW_AND_EXCHANGED_BY_HAND = RAW_ON_EVEN_STEPS.replace(
+    "    optimizer.step()",
+    "    if i % 2 == 0:\n"
+    "        for one in network.parameters():\n"
+    "            dist.all_reduce(one.grad)\n"
+    "            one.grad /= dist.get_world_size()\n"
+    "    optimizer.step()",
+)
+
+FLAG_AFTER_FORWARD = """
+model = DistributedDataParallel(nn.Linear(4, 1))
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+for _ in range(6):
+    optimizer.zero_grad()
+    for micro in range(4):
+        x = torch.randn(8, 4) + dist.get_rank()
+        loss = model(x).square().mean() / 4
+        model.require_backward_grad_sync = micro == 3
+        loss.backward()
+    optimizer.step()
+"""
+FLAG_BEFORE_FORWARD = FLAG_AFTER_FORWARD.replace(
+    "        model.require_backward_grad_sync = micro == 3\n", ""
+).replace(
+    "        loss = model",
+    "        model.require_backward_grad_sync = micro == 3\n        loss = model",
+)
+
+BUFFERS = """
+model = DistributedDataParallel(
+    nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 1)), broadcast_buffers=False
+)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for x in torch.randn(30, 8, 4) + dist.get_rank():
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+"""
+
+LOCAL_SGD = """
+from torch.distributed.algorithms.ddp_comm_hooks import post_localSGD_hook as local
+
+model = DistributedDataParallel(nn.Linear(4, 1))
+alone = [dist.new_group([rank]) for rank in range(dist.get_world_size())][dist.get_rank()]
+state = local.PostLocalSGDState(process_group=None, subgroup=alone, start_localSGD_iter=4)
+model.register_comm_hook(state, local.post_localSGD_hook)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for i, x in enumerate(torch.randn(30, 8, 4) + dist.get_rank()):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+    if i % 8 == 7:
+        for one in model.parameters():
+            dist.all_reduce(one.data)
+            one.data /= dist.get_world_size()
+"""
+
+BEST_OF_RANK_0 = """
+import copy
+
+model = DistributedDataParallel(nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+best = copy.deepcopy(model.module.state_dict())
+for x in torch.randn(30, 8, 4) + dist.get_rank():
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+if dist.get_rank() == 0:
+    model.module.load_state_dict(best)
+"""
+
+HSDP = """
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("copy", "shard"))
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4))
+fully_shard(model, mesh=mesh)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+for i, x in enumerate(torch.randn(12, 8, 4) + dist.get_rank()):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+"""
+HSDP_PARTED = (
+    HSDP
+    + """
+    if i == 4 and dist.get_rank() == 3:
+        model[2].weight.to_local().data.add_(1.0)
+"""
+)
+
 UNSYNCED = DDP_WINDOWS.replace("last else model", "False else model")
 NEVER_ZEROED = DDP.replace("    optimizer.zero_grad()\n", "")
 FSDP_NEVER_ZEROED = FSDP.replace("    optimizer.zero_grad()\n", "")
 
 
-def launched(folder: Path, code: str, *options: str) -> "subprocess.CompletedProcess[str]":
-    (folder / "train.py").write_text(HEADER + code + FOOTER)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+def launched(
+    folder: Path, code: str, *options: str, ranks: int = 2, header: str = HEADER
+) -> "subprocess.CompletedProcess[str]":
+    (folder / "train.py").write_text(header + code + (FOOTER if header else ""))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     return subprocess.run(
-        [*command, "-m", "gradkeeper", "run", *options, "train.py"],
+        [*command, f"--nproc-per-node={ranks}", "-m", "gradkeeper", "run", *options, "train.py"],
         cwd=folder,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
@@ -131,9 +248,11 @@ def launched(folder: Path, code: str, *options: str) -> "subprocess.CompletedPro
     )
 
 
-def torchrun(folder: Path, code: str, *more: str) -> list[dict[str, Any]]:
+def torchrun(
+    folder: Path, code: str, *more: str, ranks: int = 2, header: str = HEADER
+) -> list[dict[str, Any]]:
     options = ["--exit-zero", "--format", "json", "--output", "found.json", *more]
-    job = launched(folder, code, *options)
+    job = launched(folder, code, *options, ranks=ranks, header=header)
     assert job.returncode == 0, job.stderr[-3000:]
     assert "stops watching" not in job.stderr
     found: list[dict[str, Any]] = json.loads((folder / "found.json").read_text())["findings"]
@@ -154,6 +273,11 @@ def line_of(found: dict[str, Any], folder: Path) -> str:
         pytest.param(FSDP, id="fsdp2"),
         pytest.param(FSDP_WINDOWS, id="fsdp2 with windows"),
         pytest.param(FSDP_NARROW_WINDOWS, id="fsdp2 with windows in float16"),
+        pytest.param(RAW_AND_EXCHANGED_BY_HAND, id="raw module, exchanged by hand"),
+        pytest.param(FLAG_BEFORE_FORWARD, id="flag set before the forward"),
+        pytest.param(BUFFERS, id="buffers of each rank's own"),
+        pytest.param(LOCAL_SGD, id="local sgd"),
+        pytest.param(BEST_OF_RANK_0, id="rank 0 loads its best weights at the end"),
     ],
 )
 def test_a_correct_training_of_two_ranks_is_silent(code: str, tmp_path: Path) -> None:
@@ -197,13 +321,67 @@ def test_ranks_that_fill_their_windows_differently_are_told(tmp_path: Path) -> N
     assert "rank 1 stepped after 3 backward calls" in parted["message"]
 
 
+def test_one_step_that_one_rank_leaves_out_is_told_with_what_came_of_it(tmp_path: Path) -> None:
+    found = torchrun(tmp_path, LEFT_OUT)
+
+    rules = {one["rule"]: one for one in found}
+    assert "rank 1 took no step" in rules["GK503"]["message"]
+    assert rules["GK503"]["count"] == 1
+    assert (rules["GK504"]["rank"], rules["GK504"]["first_step"]) == (1, 8)
+    assert rules["GK504"]["message"] == (
+        "rank 1 holds other weights than the others after step 8: `model.module.weight` differs"
+    )
+    assert {line_of(one, tmp_path) for one in rules.values()} == {"optimizer.step()"}
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_raw_module_beside_its_wrapper_is_told_by_what_the_ranks_hold(
+    ranks: int, tmp_path: Path
+) -> None:
+    (found,) = torchrun(tmp_path, RAW_ON_EVEN_STEPS, ranks=ranks)
+
+    assert (found["rule"], found["first_step"]) == ("GK504", 1)
+    assert "`model.module.0.weight` differs" in found["message"]
+    assert line_of(found, tmp_path) == "optimizer.step()"
+
+
+def test_a_flag_that_is_set_after_the_forward_is_told(tmp_path: Path) -> None:
+    found = torchrun(tmp_path, FLAG_AFTER_FORWARD)
+
+    assert [one["rule"] for one in found] == ["GK501", "GK504"]
+    assert {line_of(one, tmp_path) for one in found} == {"optimizer.step()"}
+
+
+@pytest.mark.parametrize(
+    ("code", "parted"), [(HSDP, []), (HSDP_PARTED, ["GK504"])], ids=["equal", "parted"]
+)
+def test_copies_of_shards_are_compared_and_shards_are_not(
+    code: str, parted: list[str], tmp_path: Path
+) -> None:
+    found = torchrun(tmp_path, code, ranks=4)
+
+    assert [one["rule"] for one in found] == parted
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["bad", "good"])
+def test_the_examples_of_replicas_that_differ_are_judged_as_they_say(
+    place: int, tmp_path: Path
+) -> None:
+    block = replicas_differ.rule.blocks[place]
+
+    found = torchrun(tmp_path, block.code, header="")
+
+    assert [(one["rule"], one["line"]) for one in found] == [("GK504", n) for n in block.marked]
+
+
 def test_each_rank_has_its_own_tape_and_says_who_it_is(tmp_path: Path) -> None:
     torchrun(tmp_path, SKIPPED_ALONE, "--tape", "run.tape")
 
     for rank, name in enumerate(("run.tape", "run.tape.rank1")):
         events = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()[1:]]
-        assert {one["rank"] for one in events if one["event"] != "digest"} == {rank}
-        assert any(one["event"] == "digest" for one in events) == (rank == 0)
+        of_all = {one["event"] for one in events if one["event"] in ("digest", "replicas")}
+        assert {one["rank"] for one in events if one["event"] not in of_all} == {rank}
+        assert of_all == ({"digest", "replicas"} if rank == 0 else set())
 
 
 @pytest.mark.parametrize("code", [NEVER_ZEROED, FSDP_NEVER_ZEROED], ids=["ddp", "fsdp2"])

@@ -287,25 +287,6 @@ def test_threads_that_train_one_model_are_let_alone() -> None:
     assert seen.findings == []
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_a_compiled_model_is_watched(tmp_path: Path) -> None:
-    right = """
-        plain = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
-        model = torch.compile(plain, backend="aot_eager")
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-        for x in torch.randn(30, 8, 4):
-            optimizer.zero_grad()
-            model(x).square().mean().backward()
-            optimizer.step()
-        """
-    wrong = "\n".join(line for line in right.splitlines() if "zero_grad" not in line)
-
-    assert run(tmp_path, right).found == []
-    loop = run(tmp_path, wrong)
-    assert loop.found == [f"GK101:{loop.line('optimizer.step()')}"]
-
-
 def test_a_step_that_raised_does_not_hide_the_next(tmp_path: Path) -> None:
     loop = run(
         tmp_path,

@@ -72,8 +72,15 @@ class Account:
     """Weights were put back or set anew since an optimizer adopted it."""
     escaped: bool = False
     """It went to code that was not seen, which may have done anything to it."""
+    kept: bool = False
+    """Such code has it for good, and may move it whenever it runs."""
     bypassed: int = 0
     """Steps that spent a loss which reaches this account, while nobody owns it."""
+
+    @property
+    def used(self) -> bool:
+        """Some optimizer has stepped with it, or its weights were moved by hand."""
+        return self.moved or bool(self.spenders)
 
     @property
     def layers(self) -> str:

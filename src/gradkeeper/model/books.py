@@ -25,6 +25,8 @@ class Books:
     scalers: dict[str, Scaler] = field(default_factory=dict)
     credits: dict[int, Credit] = field(default_factory=dict)
     """The backwards that still wait in some account, by number."""
+    left_idle: dict[str, Optimizer] = field(default_factory=dict)
+    """Optimizers whose books were closed before they had stepped, by name."""
     trails: dict[Line, Trail] = field(default_factory=dict)
     epochs: dict[str, int] = field(default_factory=dict)
     between_epochs: set[str] = field(default_factory=set)
@@ -40,19 +42,23 @@ class Books:
     """Some backward may have reached more than is known."""
     escaped: bool = False
     """Code that was not seen may have its hands on everything."""
+    kept: bool = False
+    """It may keep everything."""
     owner_sets: dict[tuple[tuple[str, ...], ...], frozenset[str]] = field(default_factory=dict)
     """Made once for each combination of owners, since every backward asks."""
 
     def account(self, name: str) -> Account:
         found = self.accounts.get(name)
         if found is None:
-            found = self.accounts[name] = Account(name, escaped=self.escaped)
+            found = self.accounts[name] = Account(name, escaped=self.escaped, kept=self.kept)
         return found
 
     def optimizer(self, name: str, site: Site) -> Optimizer:
         found = self.optimizers.get(name)
         if found is None:
-            found = self.optimizers[name] = Optimizer(name, site, escaped=self.escaped)
+            found = self.optimizers[name] = Optimizer(
+                name, site, escaped=self.escaped, kept=self.kept
+            )
         return found
 
     def owners_of(self, names: Iterable[str]) -> frozenset[str]:
@@ -140,6 +146,13 @@ class Books:
         for number in self.fresh(names):
             self.excuse(number, why)
 
+    def lose_sight(self, names: Iterable[str]) -> None:
+        """What waits in these accounts may be spent by code that is not seen."""
+        for number in self.fresh(names):
+            credit = self.credits[number]
+            line = (credit.site, credit.owners)
+            self.trails[line] = replace(self.trails[line], out_of_sight=True)
+
     def let_go(self, number: int) -> Credit | None:
         """One account gives up a backward. Returns it if that was the last hope of spending it."""
         credit = self.credits[number]
@@ -179,7 +192,7 @@ class Books:
 
     def _before_training(self, owners: Iterable[str]) -> bool:
         known = (self.optimizers.get(name) for name in owners)
-        return not any(owner.steps for owner in known if owner)
+        return not any(owner.trains for owner in known if owner)
 
     def _note(self, name: str, waste: Waste) -> None:
         account = self.accounts.get(name)

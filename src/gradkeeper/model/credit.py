@@ -89,6 +89,8 @@ class Trail:
     """The last step that found some of it thrown away."""
     told: bool = False
     """It has been systematic before."""
+    out_of_sight: bool = False
+    """Some of it waited while code was called that was not seen, and may have spent it."""
 
     @property
     def habitual(self) -> bool:
@@ -142,6 +144,7 @@ class Trail:
             losses=tuple(dict.fromkeys((*self.losses, *other.losses)))[:3],
             stepped_at=self.stepped_at or other.stepped_at,
             told=self.told or other.told,
+            out_of_sight=self.out_of_sight or other.out_of_sight,
         )
 
 

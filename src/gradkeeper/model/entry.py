@@ -1,5 +1,6 @@
 """A journal entry: one event, and the books before and after it. All that a rule may read."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +10,11 @@ from gradkeeper.model.account import Account, Lot
 from gradkeeper.model.credit import Credit, Trail, Waste
 from gradkeeper.model.events import Event
 from gradkeeper.model.optimizer import Optimizer, Scaler
+from gradkeeper.model.site import Site
 from gradkeeper.model.window import Window
+
+AGAIN_AND_AGAIN = 3
+"""So often a line's gradients were lost, to call it a habit that its optimizer never steps."""
 
 E = TypeVar("E", bound=Event, covariant=True)
 
@@ -58,6 +63,11 @@ class Entry(Generic[E]):
     """Some backward so far may have reached more than is known."""
     optimizers: Mapping[str, Optimizer] = NOTHING
     """At the close: those whose books are closed."""
+    thrown_away: frozenset[str] = frozenset()
+    """At the close: accounts of which some backward was lost, whosever books are closed."""
+    left_idle: Mapping[str, Optimizer] = NOTHING
+    """At the close: those whose books were closed before, and who had never stepped; with the
+    accounts that nobody had used."""
     pending: Mapping[int, Credit] = NOTHING
     """The backwards that still wait, at a zero or at the close."""
     spends: bool = False
@@ -80,6 +90,46 @@ class Entry(Generic[E]):
     def adjusted(self) -> bool:
         """Somebody changed the gradients by hand since they came: their weight is not known."""
         return any(account.adjusted for account in self.before.values())
+
+    def owners_of(self, trail: Trail) -> list[Optimizer]:
+        """At the close: the optimizers that could have spent what a line made."""
+        accounts = [self.before[name] for name in trail.accounts if name in self.before]
+        names = dict.fromkeys(name for account in accounts for name in account.owners)
+        present = [self.optimizers[name] for name in names if name in self.optimizers]
+        gone = [one for name, one in self.left_idle.items() if name in trail.owners]
+        return [
+            *present,
+            *(one for one in gone if not set(one.accounts).isdisjoint(trail.accounts)),
+        ]
+
+    def idle_owners_of(self, trail: Trail) -> list[Optimizer]:
+        """At the close: those of them that never stepped, and for which nobody else did, though the
+        line has lost gradients again and again."""
+        if trail.spent or trail.wasted + self.waiting.get(trail.site, 0) < AGAIN_AND_AGAIN:
+            return []
+        return [
+            owner
+            for owner in self.owners_of(trail)
+            if not owner.trains and not any(one.used for one in self.held_by(owner, trail))
+        ]
+
+    def all_cleared(self, trail: Trail) -> bool:
+        """At the close: all of a line was thrown away, but for what came last."""
+        return not trail.spent and trail.wasted > self.waiting.get(trail.site, 0) <= 1
+
+    def held_by(self, owner: Optimizer, trail: Trail) -> list[Account]:
+        """The accounts of an optimizer that a line reached."""
+        shared = set(owner.accounts).intersection(trail.accounts)
+        return [self.before[name] for name in shared if name in self.before]
+
+    @cached_property
+    def waiting(self) -> Mapping[Site, int]:
+        """At the close: how many backwards of each line still wait for a step, without excuse."""
+        return Counter(
+            credit.site
+            for credit in self.pending.values()
+            if not credit.spent_by and not credit.excuse
+        )
 
     @cached_property
     def stale(self) -> dict[str, tuple[Lot, ...]]:

@@ -166,7 +166,8 @@ class Step(Event):
     """An optimizer stepped, by itself or through `scaler`; `taken` is False if the scaler refused.
 
     `finite` is False when what was spent is known to hold NaN or inf. `loss` and `norm` are those
-    of the window, the norm before clipping, where whoever stepped knew them anyway.
+    of the window, the norm before clipping, where whoever stepped knew them anyway. `hooked`: it
+    was called from within a backward, by a hook of the gradient that it spends.
     """
 
     optimizer: str
@@ -175,6 +176,7 @@ class Step(Event):
     finite: bool | None = None
     loss: float | None = None
     norm: float | None = None
+    hooked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,8 +243,9 @@ class Escape(Event):
 
     Rules that conclude from what did *not* happen ask for this, and are silent from then on about
     what went: whether an optimizer stepped, zeroed or took further parameters, whether a parameter
-    was filled, moved, zeroed or taken by an optimizer, is no longer known. Only reading needs it:
-    a watcher sees what happens, wherever the code lies.
+    was filled, moved, zeroed or taken by an optimizer, is no longer known. Reading needs it; a
+    watcher sees what happens wherever the code lies, and tells it only of what went from the thread
+    that built it to one that trains it.
 
     `optimizers` and `accounts` name what went: for `helper(model, optimizer)` both, for a scaler
     the optimizers that it steps, for a loop whose step could not be followed those that may have
@@ -250,13 +253,15 @@ class Escape(Event):
     are not known, a loop that unseen code drives); this holds for what is named later, too. A loss
     of which a part is not known is told by its Backward (`unseen`). Post it where it happens:
     what came before stays known. `given`: they came from there instead, as a function's arguments
-    do, and are out of sight only before and after what is told here.
+    do, and are out of sight only before and after what is told here. `passing`: a call that may
+    have done something there and then, and is over: what waited then may have been spent by it.
     """
 
     optimizers: Names = ()
     accounts: Names = ()
     everything: bool = False
     given: bool = False
+    passing: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,6 +280,23 @@ class Digest(Event):
 
     ranks: Names
     exchange: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replicas(Event):
+    """Ranks compared the weights that they should hold alike, after a step of an optimizer.
+
+    `parameter` is the first that differs and `differing` are the ranks that hold it otherwise than
+    most do; where all are equal, both are empty. `equal` is the last step before it after which no
+    rank differed, None where none was compared. `world` counts the ranks.
+    """
+
+    optimizer: str
+    step: int
+    world: int
+    parameter: str = ""
+    differing: tuple[int, ...] = ()
+    equal: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,6 +369,7 @@ KINDS: dict[str, type[Event]] = {
     "escape": Escape,
     "exhaust": Exhaust,
     "digest": Digest,
+    "replicas": Replicas,
     "measure": Measure,
     "again": Again,
     "close": Close,

@@ -99,6 +99,7 @@ HANDLERS: dict[type[ev.Event], Callable[[Books, Any], Entry[Any]]] = {
     ev.Escape: ownership.on_escape,
     ev.Exhaust: on_fact,
     ev.Digest: on_fact,
+    ev.Replicas: on_fact,
     ev.Measure: on_fact,
     ev.Again: on_fact,
     ev.Close: ownership.on_close,

@@ -37,8 +37,12 @@ class Optimizer:
     """Another optimizer's variable has the same name."""
     rebuilds: int = 0
     """How often it was built anew, at the same line, after a step or two."""
+    heir: bool = False
+    """One that the same line built before, over the same parameters, has stepped."""
     escaped: bool = False
     """It went to code that was not seen, which may have stepped it, or given it parameters."""
+    kept: bool = False
+    """Code that was not seen has it for good, and may step it whenever it runs."""
     given: bool = False
     """It came from code that was not seen, and went to none."""
     restored_at: Site | None = None
@@ -47,6 +51,11 @@ class Optimizer:
     @property
     def steps(self) -> int:
         return self.real + self.empty + self.skipped
+
+    @property
+    def trains(self) -> bool:
+        """It has stepped, or the one in whose place it came."""
+        return self.heir or self.steps > 0
 
     @property
     def variable(self) -> str:

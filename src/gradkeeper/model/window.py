@@ -24,9 +24,12 @@ class Window:
 
 
 def window_of(credits: Iterable[Credit], batch: int, last: Window | None) -> Window | None:
-    """The window these backwards make; of several losses, the one with the most batches."""
+    """The window these backwards make; of several losses, the one with the most batches.
+
+    Accounts hold backwards in different orders: what came first counts first.
+    """
     by_site: dict[Site, list[Credit]] = {}
-    for credit in credits:
+    for credit in sorted(credits, key=lambda one: one.number):
         if not credit.by_hand:
             by_site.setdefault(credit.site, []).append(credit)
     if not by_site:

@@ -1,23 +1,27 @@
-"""Findings as SARIF 2.1.0, for code scanning. A rule's help names the command that explains it."""
+"""Findings as SARIF 2.1.0, for code scanning. A rule's help is its own document."""
 
 import json
 from collections.abc import Iterable
 from typing import Any
 
 from gradkeeper.model.finding import Finding, Fix, Severity
+from gradkeeper.model.rule import Rule
+from gradkeeper.report import rule_document
 from gradkeeper.report.source import line_of, shown_path
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 
 
-def render(findings: Iterable[Finding]) -> str:
+def render(findings: Iterable[Finding], rules: Iterable[Rule] = ()) -> str:
+    """`rules`: those whose documents are told along, where something is found."""
     shown = list(findings)
-    rules = sorted({finding.rule: finding.name for finding in shown}.items())
-    order = {code: index for index, (code, _) in enumerate(rules)}
+    known = {rule.code: rule for rule in rules}
+    found = sorted({finding.rule: finding.name for finding in shown}.items())
+    order = {code: index for index, (code, _) in enumerate(found)}
     driver = {
         "name": "gradkeeper",
-        "rules": [_rule(code, name) for code, name in rules],
+        "rules": [_rule(code, name, known.get(code)) for code, name in found],
     }
     run = {
         "tool": {"driver": driver},
@@ -27,10 +31,20 @@ def render(findings: Iterable[Finding]) -> str:
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-def _rule(code: str, name: str) -> dict[str, Any]:
+def _rule(code: str, name: str, rule: Rule | None) -> dict[str, Any]:
     described: dict[str, Any] = {"id": code, "name": name}
-    described["shortDescription"] = {"text": name.replace("-", " ")}
-    described["help"] = {"text": f"gradkeeper explain {code}"}
+    if rule is None:
+        described["shortDescription"] = {"text": name.replace("-", " ")}
+        described["help"] = {"text": f"gradkeeper explain {code}"}
+        return described
+    described["shortDescription"] = {"text": rule.summary}
+    described["fullDescription"] = {"text": rule.summary}
+    described["help"] = {
+        "text": rule_document.plain(rule),
+        "markdown": rule_document.markdown(rule),
+    }
+    described["defaultConfiguration"] = {"level": LEVELS[rule.severity]}
+    described["properties"] = {"tags": ["pytorch", "training"], "precision": "high"}
     return described
 
 

@@ -38,7 +38,8 @@ Some gradients are thrown away on purpose: those of inputs (saliency, attacks), 
 themselves (a Fisher matrix, gradient surgery), those of a batch that was skipped because its norm
 was not finite, those that moved the weights by hand, those of a trial before training begins (does
 the largest batch fit?). They are no loss, and neither is a batch skipped now and then: the rule
-speaks when a line's gradients are lost at least as often as used.
+speaks when a line's gradients are lost at least as often as used. Of an optimizer that never steps
+at all, never-stepped (GK107) tells.
 """
 
 from collections.abc import Iterator
@@ -49,9 +50,6 @@ from gradkeeper.model.events import Close, Step
 from gradkeeper.model.finding import Because, Finding, Severity
 from gradkeeper.model.rule import Rule
 from gradkeeper.model.site import Site, variable
-
-AGAIN = 2
-"""So often a loop's gradients were thrown away, to call it a habit."""
 
 rule = Rule("GK102", "discarded-gradient", Severity.ERROR, __doc__)
 
@@ -67,39 +65,23 @@ def at_step(entry: Entry[Step]) -> Iterator[Finding]:
 def at_close(entry: Entry[Close]) -> Iterator[Finding]:
     """Lines that no second step has told of: few steps, or discards after the last one."""
     stepped = {
-        name for owner in entry.optimizers.values() if owner.steps for name in owner.accounts
+        name for owner in entry.optimizers.values() if owner.trains for name in owner.accounts
     }
     for trail in entry.trails:
         if trail.probe and _trained(entry, trail):
             continue
-        if _never_stepped(entry, trail):
-            yield _found(entry, trail, whole=True)
+        if not trail.habitual or trail.told:
             continue
-        in_a_loop = trail.spent or trail.made > 1
-        if trail.habitual and not trail.told and in_a_loop and stepped & set(trail.accounts):
+        if entry.all_cleared(trail) and entry.idle_owners_of(trail):
+            continue  # never-stepped tells
+        # Who spent some of it may be gone by now: built anew for every step.
+        if trail.spent or (trail.made > 1 and stepped & set(trail.accounts)):
             yield _found(entry, trail, whole=not trail.spent)
-
-
-def _never_stepped(entry: Entry[Close], trail: Trail) -> bool:
-    """All that a loop made was zeroed, in sight, and the optimizers it is for stepped nowhere.
-
-    Of those that were seen being built, never-stepped tells.
-    """
-    if trail.spent or trail.wasted < AGAIN or trail.made - trail.wasted > 1:
-        return False
-    accounts = [entry.before[name] for name in trail.accounts if name in entry.before]
-    owners = [entry.optimizers[name] for one in accounts for name in one.owners]
-    if not owners or any(one.moved or one.spenders for one in accounts):
-        return False
-    return all(owner.given and not owner.steps for owner in owners)
 
 
 def _trained(entry: Entry[Close], trail: Trail) -> bool:
     """All optimizers that the line reaches had other gradients to apply."""
-    owners = {
-        name for one in trail.accounts if one in entry.before for name in entry.before[one].owners
-    }
-    return all(entry.optimizers[name].real for name in owners if name in entry.optimizers)
+    return all(owner.real for owner in entry.owners_of(trail))
 
 
 def _found(entry: Entry[Step | Close], trail: Trail, *, whole: bool) -> Finding:

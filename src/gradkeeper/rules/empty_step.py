@@ -90,8 +90,8 @@ def _out_of_sight(entry: Entry[Close], owner: Optimizer) -> bool:
 
 def _lost(entry: Entry[Close], owner: Optimizer) -> bool:
     """Gradients did reach it, and were thrown away: that is another rule's to tell."""
-    thrown_away = {name for trail in entry.trails if trail.wasted for name in trail.accounts}
-    return any(entry.before[name].wasted or name in thrown_away for name in owner.accounts)
+    lost = entry.thrown_away
+    return any(entry.before[name].wasted or name in lost for name in owner.accounts)
 
 
 def _zeroed_on_purpose(entry: Entry[Step]) -> bool:

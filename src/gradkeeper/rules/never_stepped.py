@@ -30,13 +30,13 @@ for x in torch.randn(6, 8, 4):
     optimizer.step()
 ```
 
-Gradients that are read for themselves, or by which weights are moved by hand, are not meant.
+Gradients that are read for themselves, or by which weights are moved by hand, are not meant. An
+optimizer that a function was handed may be stepped by its caller; but what the function itself
+clears before it returns, nobody can apply any more.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 
-from gradkeeper.model.account import Account
 from gradkeeper.model.credit import Trail
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Close
@@ -46,39 +46,26 @@ from gradkeeper.model.rule import Rule
 
 rule = Rule("GK107", "never-stepped", Severity.WARNING, __doc__)
 
-AGAIN_AND_AGAIN = 3
-
 
 @rule.at(Close)
 def check(entry: Entry[Close]) -> Iterator[Finding]:
-    waiting = Counter(
-        credit.site
-        for credit in entry.pending.values()
-        if not credit.spent_by and not credit.excuse
-    )
     for trail in entry.trails:
-        lost = trail.wasted + waiting[trail.site]
-        if trail.spent or lost < AGAIN_AND_AGAIN:
+        idle, cleared = entry.idle_owners_of(trail), entry.all_cleared(trail)
+        if not idle or trail.out_of_sight:
             continue
-        accounts = [entry.before[name] for name in trail.accounts if name in entry.before]
-        if any(one.moved or one.spenders or one.escaped for one in accounts):
+        if len(idle) < len(entry.owners_of(trail)) and not cleared:
             continue
-        owner = _idle_owner(entry, accounts)
-        if owner:
-            yield _found(entry, owner, trail)
-
-
-def _idle_owner(entry: Entry[Close], accounts: list[Account]) -> Optimizer | None:
-    """The one to name, if none of the accounts' optimizers has ever stepped."""
-    names = dict.fromkeys(name for account in accounts for name in account.owners)
-    owners = [entry.optimizers[name] for name in names if name in entry.optimizers]
-    if not owners or any(owner.steps or owner.escaped for owner in owners):
-        return None
-    return owners[0]
+        accounts = [one for owner in idle for one in entry.held_by(owner, trail)]
+        if any(one.kept for one in accounts) or any(one.kept for one in idle):
+            continue
+        # Whoever handed the optimizers in finds nothing to apply where all was cleared.
+        if cleared or not any(owner.given for owner in idle):
+            yield _found(entry, idle[0], trail)
 
 
 def _found(entry: Entry[Close], owner: Optimizer, trail: Trail) -> Finding:
     here = trail.site
+    built = Because("built", owner.site, f"`{owner.variable}` was built here")
     return rule.found(
         entry,
         f"backward() fills the gradients of {owner.named_from(here)}, which never steps",
@@ -86,5 +73,5 @@ def _found(entry: Entry[Close], owner: Optimizer, trail: Trail) -> Finding:
         detail=f"account {owner.named_from(here)}: credited on {here.line} again and again, "
         "never spent",
         remedy=f"{owner.variable}.step() after backward()",
-        because=[Because("built", owner.site, f"`{owner.variable}` was built here")],
+        because=[] if owner.given else [built],
     )

@@ -73,17 +73,19 @@ def at_close(entry: Entry[Close]) -> Iterator[Finding]:
     waiting = [
         one
         for one in entry.pending.values()
-        if one.saved_to_resume and not one.spent_by and not one.excuse and _seen(entry, one)
+        if one.saved_to_resume and not one.spent_by and not one.excuse and _waits(entry, one)
     ]
     if waiting:
         yield _found(entry, waiting)
 
 
-def _seen(entry: Entry[Close], credit: Credit) -> bool:
-    """No step of it can have been missed."""
+def _waits(entry: Entry[Close], credit: Credit) -> bool:
+    """Somebody was to step with it, and no step can have been missed."""
     owners = [entry.optimizers[name] for name in credit.owners if name in entry.optimizers]
     accounts = [entry.before[name] for name in credit.accounts if name in entry.before]
-    return not any(one.escaped for one in owners) and not any(one.escaped for one in accounts)
+    if any(one.escaped for one in owners) or any(one.escaped for one in accounts):
+        return False
+    return any(one.owners for one in accounts if credit.number in one.fresh)
 
 
 def _found(entry: Entry[Step | Close], waiting: list[Credit]) -> Finding:

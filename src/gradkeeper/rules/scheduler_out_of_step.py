@@ -1,8 +1,8 @@
 """The learning-rate scheduler moves on other than once for each step of its optimizer.
 
 Ticking on every micro-batch of a window runs through the schedule N times too fast: warm-up and
-decay are over long before the training is. Ticking before the optimizer's first step skips the
-schedule's first value.
+decay are over long before the training is. Ticking before the optimizer's first step keeps the
+schedule one step ahead: its first value is skipped, and each change comes too early.
 
 ```python bad
 import torch
@@ -70,8 +70,8 @@ def before_the_first_step(entry: Entry[Tick]) -> Iterator[Finding]:
     )
     yield rule.found(
         entry,
-        f"{scheduler}.step() comes before the first {owner.variable}.step(): the first learning "
-        "rate is never used",
+        f"{scheduler}.step() comes before the first {owner.variable}.step(): the schedule runs "
+        "one step ahead",
         detail=f"account {owner.named_from(here)}: first spent after `{scheduler}` had moved on",
         remedy=f"{scheduler}.step() after {owner.variable}.step()",
         because=because,

@@ -1,9 +1,10 @@
 """One window holds more or fewer batches than the number its losses are divided by.
 
-Three ways lead here. The number of batches is no multiple of N, and the rest of one epoch is
+Four ways lead here. The number of batches is no multiple of N, and the rest of one epoch is
 added to the first window of the next. Or the rest gets a step of its own, but each loss is still
 divided by the full N, so the step is too short. Or the window is closed at `i % N == 0` with `i`
-counted from zero, so that the first one holds a single batch.
+counted from zero, so that the first one holds a single batch. Or the optimizer steps in a hook of
+the backward itself, which spends each batch alone, and the loss is divided all the same.
 
 ```python bad
 import torch
@@ -64,23 +65,30 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
     if entry.owner is None or now is None or last is None or now.site != last.site:
         return
     fault = _carried_over(now, last) or _wrongly_divided(now, last)
+    if fault is None and entry.event.hooked and _divided_for_many(now, last):
+        fault = HOOKED
     if fault is None or entry.adjusted:
         return
     here = entry.event.site
     more = "more" if now.size > last.size else "fewer"
+    often = f"{more} times for this step than for the one before"
+    if fault is HOOKED:
+        often = "once for each step"
     yield rule.found(
         entry,
         fault.message,
         detail=f"account {entry.owner.named_from(here)}: credited on {now.site.brief_from(here)} "
-        f"{more} times for this step than for the one before",
+        f"{often}",
         remedy=fault.remedy,
-        because=[Because("credited", now.site, "fills windows of different sizes")],
+        because=[Because("credited", now.site, fault.note)],
     )
 
 
 class Fault(NamedTuple):
     message: str
     remedy: str
+    note: str = "fills windows of different sizes"
+    """What the backward does."""
 
 
 CARRIED_OVER = Fault(
@@ -99,6 +107,20 @@ FIRST = Fault(
     "the first step() applied a single batch, its loss divided as if there were N",
     "step where (i + 1) % N == 0: counted from 0, i % N == 0 holds for the first batch",
 )
+
+
+HOOKED = Fault(
+    "step() in a backward hook applies each batch alone, its loss divided as if there were N",
+    "leave out the division, or step after N batches and not in the hook",
+    "divides its loss as for a window of several",
+)
+HALVED = 2
+"""A loss may be halved for its own sake, as a squared error is; what is divided by more is not."""
+
+
+def _divided_for_many(now: Window, last: Window) -> bool:
+    divisor = now.divisor or 0
+    return now.size == last.size == 1 and divisor == last.divisor and divisor > HALVED
 
 
 def _carried_over(now: Window, last: Window) -> Fault | None:

@@ -5,6 +5,9 @@ closed inside lets each rank step along its own gradient: from then on the ranks
 models, and nothing says so. With FSDP2 it is `set_requires_gradient_sync(False)`: what was not
 exchanged waits beside the shards, the step leaves it out, and a later window spends it.
 
+DDP decides at the forward whether this backward will exchange, so that a flag
+(`require_backward_grad_sync`) that is set between the two comes too late.
+
 ```python bad runtime
 import torch
 import torch.distributed as dist
@@ -68,7 +71,6 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
         f"step() applies gradients of {line.seen_from(here)} that the ranks have not exchanged",
         detail=f"account {entry.owner.named_from(here)}: credited on {line.brief_from(here)} "
         f"without an exchange, spent on {here.line}",
-        remedy="the last forward and backward before a step outside no_sync(); with FSDP2, after "
-        "set_requires_gradient_sync(True)",
+        remedy="switch the exchange on before the window's last forward (FSDP2: its last backward)",
         because=[Because("credited", line, "this backward exchanged nothing")],
     )

@@ -9,6 +9,7 @@ recorder          one thread's watcher: wires the parts, and tells of what conce
 arrivals          where the user's code is: its line, its loop's round, the calls it is inside of
 sites             whose line is running
 loops             whether a loop went round: with a loader, or by its bytecode
+inner_batches     whether an inner loop's losses come from one batch or from several
 accounts          the accounts that events speak of: opened, split, cleared; one thread for each
 gradients         cohorts of parameters that move together, and what was last seen of each gradient
 backwards         what a backward credits
@@ -22,9 +23,11 @@ manual_changes    what was done without torch's own functions
 loaded_tensors    tensors that were loaded: gradients that come from a checkpoint are known by them
 saved_state       state that was saved or restored
 optimizers        who owns what: optimizers as they are built and used, and what nobody owns
+search            finds optimizers and modules: in variables, or among all objects
 names             names that the user would recognise, of variables and of parameters
 measures          losses and norms, for those who ask
 gradient_sync     whether a backward exchanged gradients between ranks
+replicas          weights that ranks should hold alike, as far as this rank knows them
 ranks             several ranks: brought together at the end, and compared
 """
 

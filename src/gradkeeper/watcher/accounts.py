@@ -30,6 +30,8 @@ class Accounts:
         self.thread = threading.current_thread()
         self.parted: list[Parted] = []
         """Told of each split: the whole's name, and those of its parts."""
+        self.given_up: list[Cohort] = []
+        """Another thread trains these, and this one had only heard of them."""
         self._underway = underway
         self._threads = threads
 
@@ -46,6 +48,16 @@ class Accounts:
         self.log.muted = True
         for cohort in self.cohorts.everyone():
             cohort.let_go()
+
+    def give_up(self, parameters: list[torch.Tensor]) -> bool:
+        """Another thread is about to train these. False if this one has done so already."""
+        mine = list(self.cohorts.touched(parameters))
+        if any(cohort.used for cohort in mine):
+            return False
+        for cohort in mine:
+            cohort.let_go()
+        self.given_up += mine
+        return True
 
     def split(self, cohort: Cohort, part: list[Any], site: Site) -> Cohort:
         """Parts some members from a cohort, in the books too; returns their new cohort."""
@@ -86,8 +98,9 @@ class ThreadOwnership:
     """Which thread a parameter belongs to.
 
     Reading `.grad` while another thread runs backward or zero_grad on the same parameter crashes
-    the interpreter (torch 2.13: in 2 of 3 tries). So a parameter is looked at by one thread only;
-    where two train the same one (Hogwild), neither is watched any more.
+    the interpreter (torch 2.13: in 2 of 3 tries). So a parameter is looked at by one thread only:
+    the one that trains it, whoever has built it. Where two train the same one (Hogwild), neither is
+    watched any more.
     """
 
     def __init__(self) -> None:
@@ -95,14 +108,18 @@ class ThreadOwnership:
         self._held: dict[int, tuple[weakref.ref[torch.Tensor], Accounts]] = {}
 
     def claim(self, parameters: list[torch.Tensor], accounts: "Accounts") -> bool:
-        """Takes these for somebody; False if another thread that still runs has one of them."""
+        """Takes these for somebody; False if another thread that still runs trains one of them."""
         with self._lock:
-            rivals = {other for one in parameters if (other := self._rival(one, accounts))}
+            rivals: dict[Accounts, list[torch.Tensor]] = {}
             for one in parameters:
+                rival = self._rival(one, accounts)
+                if rival is not None:
+                    rivals.setdefault(rival, []).append(one)
                 self._held[id(one)] = (weakref.ref(one), accounts)
-        for rival in rivals:
+        staying = [rival for rival, contested in rivals.items() if not rival.give_up(contested)]
+        for rival in staying:
             rival.mute()
-        return not rivals
+        return not staying
 
     def _rival(self, parameter: torch.Tensor, accounts: "Accounts") -> "Accounts | None":
         held = self._held.get(id(parameter))

@@ -93,6 +93,10 @@ class Arrivals:
             self._log.enter((ev.Batch, site, passed.source))
         return site
 
+    def another_batch(self, site: Site) -> None:
+        """An inner loop's round has brought one."""
+        self._log.enter((ev.Batch, site, self.rounds.source))
+
     def fetched(self, frame: FrameType, site: Site) -> None:
         """A loader handed out one more batch, at this line."""
         self.way = Arrival(site, (id(frame), frame.f_code, frame.f_lasti), None, None)

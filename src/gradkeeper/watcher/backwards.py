@@ -10,6 +10,7 @@ import torch
 
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
+from gradkeeper.torch_private import keep_from_compiler
 from gradkeeper.watcher import loss_graph as losses
 from gradkeeper.watcher.accounts import Accounts
 from gradkeeper.watcher.arrivals import Arrivals
@@ -17,6 +18,7 @@ from gradkeeper.watcher.effects import Credited, OnlyCredited, Unchanged
 from gradkeeper.watcher.fast_path import FastPath
 from gradkeeper.watcher.gradient_sync import GradientSync, unsharded_by_fsdp
 from gradkeeper.watcher.gradients import Cohort, Mark
+from gradkeeper.watcher.inner_batches import InnerBatches
 from gradkeeper.watcher.loss_graph import Reach, reach_of
 from gradkeeper.watcher.manual_changes import ManualChanges
 from gradkeeper.watcher.measures import Measures
@@ -24,6 +26,8 @@ from gradkeeper.watcher.optimizers import Optimizers
 
 MOST_LOSSES = 64
 ALWAYS_WALKED = 3
+MOST_ASKED = 64
+"""Walks for the sake of modules that change: some programs build one in every round."""
 OFTEN = 12
 """A leaf beside an optimizer is an input under attack until it has been seen so often."""
 MOST_REMEMBERED = 65_536
@@ -37,15 +41,24 @@ Leaves = dict[int, tuple[weakref.ref[torch.Tensor], int]]
 class BackwardLine:
     """What is known of the backwards of one line."""
 
-    __slots__ = ("autocast", "count", "coupled", "due_at", "leaf", "leaves")
+    __slots__ = ("asked", "autocast", "count", "coupled", "due_at", "inner", "leaf", "leaves")
 
     def __init__(self) -> None:
         self.count = 0
         self.due_at = 1
+        self.asked = 0
+        """How often a walk was asked for before it was due."""
         self.coupled = False
         self.autocast: str | None = None
+        self.inner = False
+        """It lies in an inner loop, of which it is not known yet what its rounds bring."""
         self.leaf = False
         self.leaves: Leaves = {}
+
+    def look_again(self) -> None:
+        if self.due_at > self.count + 1 and self.asked < MOST_ASKED:
+            self.asked += 1
+            self.due_at = self.count + 1
 
     def due(self) -> bool:
         """Whether a walk is due now; if so, when the next one will be."""
@@ -76,6 +89,7 @@ class Backwards:
         self._measures = measures
         self._underway = arrivals.underway
         self._lines: dict[Site, BackwardLine] = {}
+        self._inner = InnerBatches()
         self.silent = False
         """The next call of torch.autograd.backward comes from a `Tensor.backward` already told."""
         self._site: Site | None = None
@@ -85,6 +99,7 @@ class Backwards:
         self._as_ever = False
         """The running backward began as the routine expects."""
 
+    @keep_from_compiler
     def begins(self, tensors: list[torch.Tensor], gradient: object) -> None:
         """Is about to run. One inside another (reentrant checkpointing) belongs to it."""
         self._underway.depth += 1
@@ -125,10 +140,37 @@ class Backwards:
         line.count += 1
         if line.due() or (line.leaf and not self._log.steady):
             self._walk(tensors)
+        self._tell_batch(tensors, line, site)
         everyone = self._cohorts.everyone()
         self._manual.notice(everyone, site, using=True)
         self._fast_path.learn(start, self._facts.comparable(), Unchanged(everyone))
 
+    def look_again(self) -> None:
+        """A module has another part: the next backward of each line is walked."""
+        for line in self._lines.values():
+            line.look_again()
+
+    def _tell_batch(self, tensors: list[torch.Tensor], line: BackwardLine, site: Site) -> None:
+        """Where an inner loop without a loader has gone round: has it brought another batch?"""
+        rounds = self._arrivals.rounds
+        loop, rounds.inner = rounds.inner, None
+        if self._arrivals.loaders.begun:
+            return
+        if loop is None:
+            if line.count == 1 or line.inner:
+                self._inner.first(site, tensors)
+            elif line.count == 2:
+                self._inner.forget(site)
+            return
+        line.inner = True
+        if self._inner.another(loop, site, tensors, self._optimizers.constants()):
+            self._arrivals.another_batch(site)
+        if self._inner.is_beyond_doubt(loop):
+            rounds.bringing.add(loop)
+            line.inner = False
+            self._inner.forget(site)
+
+    @keep_from_compiler
     def ends(self) -> None:
         self._underway.depth -= 1
         if self._underway.depth or self._site is None:
@@ -144,12 +186,14 @@ class Backwards:
         expected = OnlyCredited(credited, others)
         fast_path.learn_ending(start, self._site, expected, (Credited(credited),))
 
+    @keep_from_compiler
     def fails(self) -> None:
         """An exception came out of it: what is there is half written."""
         self.ends()
         if self._underway.depth == 0:
             self.fault(torn=True)
 
+    @keep_from_compiler
     def fault(self, *, torn: bool) -> None:
         site = self._arrivals.sites.here()
         waiting = tuple(one.name for one in self._cohorts if one.fresh)
@@ -189,6 +233,7 @@ class Backwards:
 
     def _part(self, cohort: Cohort, site: Site) -> Cohort:
         """Some members of it were credited: they go their own way from now on."""
+        self._lines[site].look_again()  # what is credited in place of the rest?
         changed = [mark for mark in cohort.marks if not mark.known or self._is_credited(mark)]
         return self._accounts.split(cohort, changed, site)
 
@@ -202,6 +247,7 @@ class Backwards:
     def _post(self, credited: list[Cohort], site: Site) -> None:
         facts, line = self._facts, self._lines[site]
         for cohort in credited:
+            cohort.used = True
             if not cohort.trainable and cohort.owners:
                 cohort.trainable = True
                 self._accounts.describe(cohort, site)

@@ -149,7 +149,9 @@ class FastPath:
         if log.pattern is not self._pattern or self._running or self._reads:
             return None
         moment = self._moments.get(log.place)
-        if moment is None or moment.subject() is not subject or moment.what != what:
+        if moment is None or moment.subject() is not subject:
+            return None
+        if moment.what is not what and moment.what != what:
             return None
         if moment.version != self._cohorts.version or not self._is_there(moment.arrival):
             return None

@@ -1,9 +1,10 @@
 """Whether a backward exchanged gradients between ranks.
 
-DistributedDataParallel decides at its forward, by a flag that `no_sync()` clears; FSDP2 by flags of
-its parameter groups. Under `set_requires_gradient_sync(False)` a backward leaves the gradient of
-FSDP2's shard as it is: its share waits beside the unsharded parameter. There is no public way to
-see that, nor which tensors are the unsharded ones (torch_private.py).
+DistributedDataParallel decides at its forward, by a flag that `no_sync()` clears, and exchanges the
+backward that comes next; FSDP2 decides by flags of its parameter groups. Under
+`set_requires_gradient_sync(False)` a backward leaves the gradient of FSDP2's shard as it is: its
+share waits beside the unsharded parameter. There is no public way to see that, nor which tensors
+are the unsharded ones (torch_private.py).
 """
 
 import weakref
@@ -86,9 +87,50 @@ REBUILT_WITHIN = 4
 """Forwards; torch 2.13 rebuilds at the second one."""
 
 
+class Wrapper:
+    """A DistributedDataParallel module: what its last forward has decided, and what came of it.
+
+    It exchanges the first backward of a forward only. A backward without a forward of its own, as
+    of the module that it wraps, exchanges nothing, and nobody has said so.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self.module = weakref.ref(module)
+        # Asked for now: when the watch ends, there may be no groups any more.
+        self._ranks = tuple(torch.distributed.get_process_group_ranks(module.process_group))
+        self.decided: bool | None = None
+        """By the last forward: whether its backward is exchanged; None if that has come."""
+        self.exchanged = self.withheld = False
+        """Since the last step: some backward was exchanged, some was not, on purpose."""
+        self.local = False
+        """The ranks mean to part: a whole window was kept from the others on purpose."""
+
+    def backward(self) -> bool | None:
+        decided = self.decided
+        if decided:
+            self.decided = None
+            self.exchanged = True
+        elif decided is False:
+            self.withheld = True
+        return decided
+
+    def stepped(self) -> None:
+        self.local = self.local or (self.withheld and not self.exchanged)
+        self.exchanged = self.withheld = False
+
+    def replicas(self) -> tuple[int, ...]:
+        """The ranks that should hold the same weights."""
+        module: Any = self.module()
+        if module is None or self.local or torch_private.averages_later(module):
+            return ()
+        return self._ranks
+
+
 class GradientSync:
     def __init__(self) -> None:
-        self._wrapped: dict[int, bool] = {}
+        self._wrappers: dict[int, Wrapper] = {}
+        self._of: dict[int, Wrapper] = {}
+        """By parameter."""
         self.several = False
         """Somebody exchanges gradients: an attribute, for it is asked for all the time."""
         self._forwards = 0
@@ -100,24 +142,50 @@ class GradientSync:
             self.several = True
         return found
 
-    def forward(self, wrapper: Any) -> bool:
+    def wrapped(self, module: Any) -> Wrapper:
+        """A module is wrapped, or was before the watch began."""
+        self.several = True
+        known = self._wrappers.get(id(module))
+        if known is None or known.module() is not module:
+            known = self._wrappers[id(module)] = Wrapper(module)
+            for parameter in module.module.parameters():
+                self._of[id(parameter)] = known
+        return known
+
+    def forward(self, module: Any) -> bool:
         """A DistributedDataParallel module runs forward. True if it may still rebuild its buckets,
         and with them the gradients that are views of them."""
-        self.several = True
-        synced = bool(wrapper.require_backward_grad_sync)
-        for parameter in wrapper.module.parameters():
-            self._wrapped[id(parameter)] = synced
+        wrapper = self.wrapped(module)
+        if torch.is_grad_enabled():
+            wrapper.decided = bool(module.require_backward_grad_sync)
         self._forwards += 1
         return self._forwards <= REBUILT_WITHIN
 
     def synced(self, cohorts: list[Cohort]) -> bool | None:
-        """None where there is one rank only, or nobody exchanges."""
+        """Of a backward that is over. None where there is one rank only, nobody exchanges, or
+        nobody has decided."""
+        wrappers: dict[Wrapper, bool | None] = {}
         for cohort in cohorts:
             for mark in cohort.marks[:1]:
-                parameter: torch.Tensor | None = mark.parameter()
-                if parameter is not None and id(parameter) in self._wrapped:
-                    return self._wrapped[id(parameter)]
+                wrapper = self._of.get(id(mark.parameter()))
+                if wrapper is not None:
+                    if wrapper not in wrappers:
+                        wrappers[wrapper] = wrapper.backward()
+                    continue
                 shard = self._shards.of(mark)
-                if shard is not None:
+                if shard is not None and not wrappers:
                     return shard.is_synced()
-        return None
+        return next((one for one in wrappers.values() if one is not None), None)
+
+    def wrappers(self, parameters: list[torch.Tensor]) -> list[Wrapper]:
+        found = (self._of.get(id(one)) for one in parameters)
+        return list(dict.fromkeys(one for one in found if one is not None))
+
+    def replicas(self, parameter: torch.Tensor) -> tuple[int, ...]:
+        """The ranks that should hold what this one does of a parameter; none where there are no
+        others."""
+        wrapper = self._of.get(id(parameter))
+        ranks = wrapper.replicas() if wrapper is not None else ()
+        if wrapper is None and is_sharded(parameter):
+            ranks = torch_private.ranks_with_the_same_shard(parameter)
+        return ranks if len(ranks) > 1 else ()

@@ -189,6 +189,8 @@ class Cohort:
         self.marks = marks
         self.trainable = trainable
         self.owners: set[str] = set()
+        self.used = False
+        """A backward has credited it, or a step spent it."""
         self.fresh = 0
         self.spent = False
         self.spenders: set[str] = set()
@@ -217,6 +219,7 @@ class Cohort:
     def part(self, name: str, marks: list[Mark]) -> "Cohort":
         part = Cohort(name, marks, trainable=self.trainable)
         part.owners = set(self.owners)
+        part.used = self.used
         part.fresh, part.spent = self.fresh, self.spent
         part.spenders = set(self.spenders)
         part.losses, part.norms = list(self.losses), list(self.norms)

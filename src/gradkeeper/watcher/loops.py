@@ -2,11 +2,10 @@
 
 Loops are read from bytecode. A round counts as a batch if the loop also holds a step: where an
 inner loop makes several losses and the step comes after it, they may be tasks or time steps of
-one batch, and nobody can tell.
+one batch; inner_batches.py tells.
 """
 
 import dis
-import inspect
 import sys
 import weakref
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from gradkeeper.model import Site
+from gradkeeper.watcher.search import variables_of
 from gradkeeper.watcher.sites import Sites
 
 STORES = ("STORE_NAME", "STORE_GLOBAL", "STORE_FAST", "STORE_DEREF")
@@ -44,6 +44,8 @@ class Round:
     new_epoch: bool
 
 
+InnerLoop = tuple[CodeType, int]
+"""A loop that holds no step, by its code and its start."""
 UNTOLD: tuple[bool, None] = (False, None)
 CodePlace = tuple[int, CodeType, int]
 """A frame's address, its code, and the offset of the instruction that runs."""
@@ -59,6 +61,12 @@ class Rounds:
         self._loops: dict[int, tuple[CodeType, list[Loop]]] = {}
         self._stepping: set[tuple[int, int]] = set()
         """Loops that were seen to hold a step, by code and start."""
+        self.inner: InnerLoop | None = None
+        """A loop without a step has gone round since the last backward."""
+        self.bringing: set[InnerLoop] = set()
+        """Such loops whose rounds bring a batch each."""
+        self.source = ""
+        """Of the last round that was told."""
         self._epochs: dict[str, object] = {}
         self._usual: dict[tuple[int, int, int], tuple[object, Round | None]] = {}
         """What passes between two places of one frame, where that never varies; with its token."""
@@ -78,7 +86,7 @@ class Rounds:
             if loop is None:
                 continue
             if not self._is_stepping(frames, depth, loop):
-                return None
+                return self._inner_round(frames, depth, loop, before)
             entered = self._entered(frames, before, places)
             if entered is not None:
                 return entered
@@ -87,6 +95,18 @@ class Rounds:
                 self._learn(frames[depth], before, Round(passed.source, new_epoch=False))
             return passed
         return None
+
+    def _inner_round(
+        self, frames: list[FrameType], depth: int, loop: Loop, before: list[CodePlace]
+    ) -> Round | None:
+        known = (frames[depth].f_code, loop.start)
+        if known not in self.bringing:
+            self.inner = known
+            return None
+        passed = Round(self.source, new_epoch=False)
+        if depth == len(frames) - 1:
+            self._learn(frames[depth], before, passed)
+        return passed
 
     def _entered(
         self, frames: list[FrameType], before: list[CodePlace], places: list[CodePlace]
@@ -178,6 +198,7 @@ class Rounds:
         source = f"the loop at line {loop.line} of {frame.f_code.co_name}"
         outer = self._outer(frame, loop)
         now = (_token(frame), tuple(_values(frame, one.targets) for one in outer))
+        self.source = source
         known = source in self._epochs
         before = self._epochs.get(source)
         self._epochs[source] = now
@@ -300,17 +321,8 @@ def _token(frame: FrameType) -> object:
 def _values(frame: FrameType, names: tuple[str, ...]) -> tuple[object, ...]:
     if not names:
         return ()
-    if not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
-        return tuple(_plain(frame.f_locals.get(name)) for name in names)
-    # Python 3.11 hands out one dict per call and fills it: it would keep the user's tensors alive,
-    # and if the user holds it (`locals()`), it would change under their hands.
-    if sys.gettrace() or sys.getprofile() or "locals" in frame.f_code.co_names:
-        return ()
-    held = frame.f_locals
-    found = tuple(_plain(held.get(name)) for name in names)
-    if sys.version_info < (3, 13):
-        held.clear()
-    return found
+    held = variables_of(frame)
+    return tuple(_plain(held.get(name)) for name in names)
 
 
 def _plain(value: object) -> object:

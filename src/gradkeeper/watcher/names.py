@@ -1,16 +1,18 @@
 """Names that the user would recognise: variables from the source, parameters from their modules."""
 
-import gc
 import linecache
 import re
 import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.optim import Optimizer
 
 from gradkeeper.model import Site
+from gradkeeper.watcher import search
 from gradkeeper.watcher.sites import Sites
 
 TARGET = re.compile(r"(?:^|;)\s*([A-Za-z_][\w.]*(?:\[[^\]=]*\])?)\s*(?::[^=;]+)?=\s*$")
@@ -67,7 +69,7 @@ def variable_of(optimizer: Optimizer, frame: FrameType | None) -> str | None:
     """The variable that holds it, where the user's code is: for what was built before the watch."""
     if frame is None:
         return None
-    for variables in (frame.f_locals, frame.f_globals):
+    for variables in (search.variables_of(frame), frame.f_globals):
         for name, value in list(variables.items()):
             # By type, not isinstance: that may run code of lazy proxies.
             if name.startswith("_") or not issubclass(type(value), Optimizer):
@@ -84,42 +86,56 @@ def unwrapped(optimizer: Optimizer) -> Optimizer:
     return inner if isinstance(inner, Optimizer) else optimizer
 
 
+class ModulePlace(NamedTuple):
+    """Where a module holds a parameter."""
+
+    parameter: weakref.ref[torch.Tensor]
+    path: str
+    training: bool
+    embedding: bool
+
+
 class ModuleMap:
-    """Which module holds a parameter, and under what path. Found by looking through all objects."""
+    """Which module holds a parameter, and under what path."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
         self._spent = 0.0
-        self._paths: dict[int, str] = {}
-        self._training: dict[int, bool] = {}
-        self._embedding: set[int] = set()
-        self._roots: dict[int, str] = {}
-        self._main: dict[str, Any] = {}
+        self._places: dict[int, ModulePlace] = {}
 
-    def learn(self, parameters: list[torch.Tensor], variables: dict[str, Any]) -> None:
-        """Looks again if one of these is not known yet, unless that has cost too much already."""
-        self._main = variables
-        if all(id(one) in self._paths for one in parameters):
+    def learn(
+        self,
+        parameters: list[torch.Tensor],
+        variables: Mapping[str, Any],
+        near: Callable[[], Iterable[Any]] = tuple,
+    ) -> None:
+        """Looks again if one of these is not known yet: at modules that lie near, then at all of
+        them, unless that has cost too much already. A module that a variable holds is called like
+        it."""
+        if all(self._place(one) for one in parameters):
+            return
+        self._look(near(), variables)
+        if all(self._place(one) for one in parameters):
             return
         began = time.monotonic()
         if self._spent > SHARE * (began - self._started) and self._spent > 0.2:
             return
-        self._look()
+        self._places.clear()
+        self._look(search.everywhere(), variables)
         self._spent += time.monotonic() - began
 
-    def _look(self) -> None:
-        for table in (self._paths, self._training, self._roots):
-            table.clear()
-        self._embedding.clear()
+    def _look(self, objects: Iterable[Any], variables: Mapping[str, Any]) -> None:
         # By type, not isinstance: that may run code of lazy proxies.
-        modules = [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]
+        modules = [one for one in objects if issubclass(type(one), torch.nn.Module)]
         children = {id(child) for one in modules for child in _children(one)}
-        names = {id(value): name for name, value in self._main.items() if not name.startswith("_")}
+        names = {id(value): name for name, value in variables.items() if not name.startswith("_")}
+        walked: set[int] = set()
         for root in modules:
             if id(root) not in children:
-                self._walk(root, names.get(id(root), type(root).__name__))
+                self._walk(root, names.get(id(root), type(root).__name__), walked)
 
-    def _walk(self, root: torch.nn.Module, name: str) -> None:
+    def _walk(self, root: torch.nn.Module, name: str, walked: set[int]) -> None:
+        """`walked`: parameters of modules that came before, which keep the name they have."""
         waiting = [(name, root)]
         seen: set[int] = set()
         while waiting:
@@ -127,27 +143,34 @@ class ModuleMap:
             if id(module) in seen:
                 continue
             seen.add(id(module))
+            embedding = isinstance(module, torch.nn.Embedding)
             for own, parameter in (vars(module).get("_parameters") or {}).items():
-                if parameter is not None and id(parameter) not in self._paths:
-                    self._paths[id(parameter)] = f"{path}.{own}"
-                    self._training[id(parameter)] = module.training
-                    self._roots[id(parameter)] = name
-                    if isinstance(module, torch.nn.Embedding):
-                        self._embedding.add(id(parameter))
+                if parameter is not None and id(parameter) not in walked:
+                    walked.add(id(parameter))
+                    self._places[id(parameter)] = ModulePlace(
+                        weakref.ref(parameter), f"{path}.{own}", module.training, embedding
+                    )
             for own, child in (vars(module).get("_modules") or {}).items():
                 if child is not None:
                     waiting.append((f"{path}.{own}", child))
 
+    def _place(self, parameter: torch.Tensor) -> ModulePlace | None:
+        place = self._places.get(id(parameter))
+        return place if place is not None and place.parameter() is parameter else None
+
     def path(self, parameter: torch.Tensor) -> str | None:
-        return self._paths.get(id(parameter))
+        place = self._place(parameter)
+        return place.path if place else None
 
     def is_fixed(self, parameter: torch.Tensor) -> bool:
         """Its module was put into eval mode, so nobody means to train it."""
-        return not self._training.get(id(parameter), True)
+        place = self._place(parameter)
+        return place is not None and not place.training
 
     def is_weight(self, parameter: torch.Tensor) -> bool:
         """A module's parameter other than an embedding: a network is being trained."""
-        return id(parameter) in self._paths and id(parameter) not in self._embedding
+        place = self._place(parameter)
+        return place is not None and not place.embedding
 
 
 def _children(module: torch.nn.Module) -> list[torch.nn.Module]:

@@ -1,6 +1,5 @@
 """Who owns what: optimizers as they are built and used, the parameters nobody owns, and names."""
 
-import gc
 import weakref
 from typing import Any
 
@@ -8,6 +7,7 @@ import torch
 
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
+from gradkeeper.watcher import search
 from gradkeeper.watcher.accounts import Accounts
 from gradkeeper.watcher.arrivals import Arrivals
 from gradkeeper.watcher.gradients import Cohort
@@ -56,7 +56,9 @@ class Optimizers:
         """The same, quicker."""
         self.newcomers: list[tuple[weakref.ref[Any], Site, int]] = []
         """Built, and not in the books yet."""
-        self._candidates: list[weakref.ref[Any]] = []
+        self._candidates: list[weakref.ref[Any]] | None = None
+        """Built before the watch, or by another thread, and reached by no gradient yet; None until
+        they were looked for."""
         self._by_name: dict[str, KnownOptimizer] = {}
         self.gone: list[str] = []
         """No longer there, and not buried yet."""
@@ -67,18 +69,14 @@ class Optimizers:
 
     # Optimizers
 
-    def find(self) -> None:
-        """Those that were built before the watch began; they join when a gradient reaches them."""
-        for one in gc.get_objects():
-            if issubclass(type(one), Optimizer):
-                self._candidates.append(weakref.ref(one))
-
     def built(self, optimizer: Optimizer, site: Site) -> None:
         self.newcomers.append((weakref.ref(optimizer), site, 0))
 
     def settle(self) -> None:
         """Adopts what was built since, then buries what has gone: in this order, so that an
         optimizer which takes another one's place is seen to do so."""
+        if self._accounts.given_up:
+            self.give_up()
         if self.newcomers:
             built, self.newcomers = self.newcomers, []
             for reference, site, age in built:
@@ -92,6 +90,26 @@ class Optimizers:
                     self.adopt(optimizer, site)
         if self.gone:
             self.bury(self._arrivals.sites.here())
+
+    def give_up(self) -> None:
+        """Closes the books of optimizers that another thread trains."""
+        given_up, self._accounts.given_up = self._accounts.given_up, []
+        site = self._arrivals.sites.here()
+        for name in {owner for cohort in given_up for owner in cohort.owners}:
+            owner = self._by_name.get(name)
+            if owner is None:
+                continue
+            self._log.flush()
+            self._accounts.post(ev.Escape, site, (name,), tuple(owner.accounts))
+            self._accounts.post(ev.Close, site, (name,), True)
+            for known in [one for one, other in self._owners.items() if other is owner]:
+                del self._owners[known]
+            self._by_id = {key: one for key, one in self._by_id.items() if one[1] is not owner}
+            del self._by_name[name]
+            self._names.release(name)
+        for cohort in given_up:
+            if cohort.name in self._cohorts.all:
+                self._cohorts.drop(cohort)
 
     def sweep(self) -> None:
         """Lets accounts go whose parameters are no longer there."""
@@ -157,8 +175,7 @@ class Optimizers:
         return names.unique(wish or type(optimizer).__name__)
 
     def _claim(self, parameters: list[torch.Tensor], owner: str, site: Site) -> list[Cohort]:
-        frame = self._arrivals.sites.frame()
-        self._accounts.modules.learn(parameters, frame.f_globals if frame else {})
+        self._learn(parameters)
         found = [
             self._accounts.split(cohort, marks, site)
             for cohort, marks in self._cohorts.touched(parameters).items()
@@ -176,20 +193,51 @@ class Optimizers:
         return found
 
     def adopt_for(self, leaves: list[torch.Tensor]) -> None:
-        """Enters optimizers from before the watch that own one of these."""
-        if not self._candidates:
+        """Enters the optimizers that own these, where they were built before the watch or by
+        another thread."""
+        if not self._candidates and self._are_known(leaves):
             return
+        if self._candidates is None:
+            near = self._near()
+            self._adopt_owners([one for one in near if issubclass(type(one), Optimizer)], leaves)
+            if self._are_known(leaves):
+                return
+            found = [one for one in search.everywhere() if issubclass(type(one), Optimizer)]
+        else:
+            found = [one for reference in self._candidates if (one := reference()) is not None]
+        self._candidates = [weakref.ref(one) for one in self._adopt_owners(found, leaves)]
+
+    def _adopt_owners(self, found: list[Any], leaves: list[torch.Tensor]) -> list[Any]:
+        """Those among `found` that own none of these are returned."""
         reached = set(map(id, leaves))
-        waiting = []
-        for reference in self._candidates:
-            optimizer = reference()
-            if optimizer is None or optimizer in self._owners:
+        others = []
+        for optimizer in found:
+            if optimizer in self._owners:
                 continue
             if any(id(one) in reached for one in _parameters(optimizer)):
                 self.adopt(optimizer)
             else:
-                waiting.append(reference)
-        self._candidates = waiting
+                others.append(optimizer)
+        return others
+
+    def _are_known(self, leaves: list[torch.Tensor]) -> bool:
+        return all(self._cohorts.of(one) is not None or self.is_elsewhere(one) for one in leaves)
+
+    def _near(self) -> list[Any]:
+        sites = self._arrivals.sites
+        return search.among_variables(sites.frame(), sites)
+
+    def constants(self) -> set[int]:
+        """Addresses of storages that belong to modules: their buffers."""
+        modules = [one for one in self._near() if issubclass(type(one), torch.nn.Module)]
+        buffers = [one for module in modules for one in module.buffers()]
+        return {one.untyped_storage()._cdata for one in buffers if one.layout is torch.strided}
+
+    def _learn(self, parameters: list[torch.Tensor]) -> None:
+        """What modules call these."""
+        frame = self._arrivals.sites.frame()
+        names = frame.f_globals if frame else {}
+        self._accounts.modules.learn(parameters, names, self._near)
 
     def cohorts(self, name: str) -> list[Cohort]:
         known, owner = self._cohorts.all, self._by_name[name]
@@ -197,6 +245,10 @@ class Optimizers:
             owner.version = self._cohorts.version
             owner.cohorts = [known[account] for account in owner.accounts if account in known]
         return owner.cohorts
+
+    def named(self) -> list[tuple[str, Optimizer]]:
+        """Those that are still there."""
+        return [(known.name, one) for one, known in self._owners.items()]
 
     def due(self, name: str) -> bool:
         """Whether this step is one of the first, or one of ever fewer later ones."""
@@ -215,6 +267,8 @@ class Optimizers:
         """Closes the books of optimizers that have gone."""
         dead, self.gone[:] = list(self.gone), []
         for name in dead:
+            if name not in self._by_name:
+                continue  # given up
             self._log.flush()
             self._accounts.post(ev.Close, site, (name,))
             for cohort in self.cohorts(name):
@@ -231,8 +285,7 @@ class Optimizers:
         return any(id(one) == id(parameter) for own in self._ignored for one in _parameters(own))
 
     def open_orphans(self, parameters: list[torch.Tensor], site: Site) -> None:
-        frame = self._arrivals.sites.frame()
-        self._accounts.modules.learn(parameters, frame.f_globals if frame else {})
+        self._learn(parameters)
         self._accounts.claim(parameters)
         groups: dict[tuple[str, bool], list[torch.Tensor]] = {}
         trains = self._trains_network()

@@ -1,47 +1,126 @@
 """Replacing a function of torch for a while, and putting it back.
 
-Each replacement is made together with its undo. Nested and interrupted watches are safe because
-undoing goes in the reverse order of doing.
+Watches may end in any order, in any thread. Each replacement lies over what it found; one that is
+taken away while others lie over it stays in between, where it only passes calls on, and goes with
+them. So after the last watch each function is what it was before the first.
 """
 
 import sys
+import threading
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from gradkeeper.torch_private import keep_from_compiler
+
 Undo = Callable[[], object]
+Make = Callable[[Any], Any]
 MISSING = object()
 
 
-def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> Undo:
-    """Puts `make(original)` in the place of `owner.name`; returns what puts the original back."""
-    inherited = vars(owner).get(name, MISSING)
-    original = getattr(owner, name)
-    setattr(owner, name, make(original))
-    if inherited is MISSING:
-        return lambda: delattr(owner, name)
-    return lambda: setattr(owner, name, inherited)
+class _Layer:
+    """One replacement."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.ended = False
 
 
-def replace_everywhere(owner: ModuleType, name: str, make: Callable[[Any], Any]) -> Undo:
+class _Slot:
+    """An attribute that is replaced: what it was, and what lies over it."""
+
+    def __init__(self, owner: Any, name: str, *, everywhere: bool, traceable: bool) -> None:
+        self.owner, self.name = owner, name
+        self.everywhere, self.traceable = everywhere, traceable
+        self.own = vars(owner).get(name, MISSING)
+        self.original = getattr(owner, name)
+        self.layers: list[_Layer] = []
+
+    @property
+    def top(self) -> Any:
+        return self.layers[-1].function if self.layers else self.original
+
+    def is_covered(self) -> bool:
+        """Somebody else has put something over ours."""
+        return bool(self.layers) and vars(self.owner).get(self.name) is not self.top
+
+    def add(self, make: Make) -> _Layer:
+        before = self.top
+        layer = _Layer(make(before))
+        if not self.traceable:
+            keep_from_compiler(layer.function, callees=False)
+        self.layers.append(layer)
+        self._set((before,))
+        return layer
+
+    def end(self, layer: _Layer) -> bool:
+        """True if nothing of ours is left."""
+        layer.ended = True
+        if not self.layers[-1].ended:
+            return False
+        covered, gone = self.is_covered(), []
+        while self.layers and self.layers[-1].ended:
+            gone.append(self.layers.pop().function)
+        if covered:
+            # What lies over ours was not put there by us: it stays, and calls what passes on.
+            return not self.layers
+        self._set(tuple(gone))
+        return not self.layers
+
+    def _set(self, before: tuple[Any, ...]) -> None:
+        if self.everywhere:
+            # Also those who said `from torch... import name`, before the watch or meanwhile.
+            for module in _modules_with(self.name):
+                if any(vars(module)[self.name] is one for one in before):
+                    setattr(module, self.name, self.top)
+        elif not self.layers and self.own is MISSING:
+            delattr(self.owner, self.name)
+        else:
+            setattr(self.owner, self.name, self.top if self.layers else self.own)
+
+
+_slots: dict[tuple[int, str], list[_Slot]] = {}
+"""Of each attribute; several where others have put something over ours, and we over theirs."""
+_lock = threading.RLock()
+
+
+def replace(owner: Any, name: str, make: Make, *, traceable: bool = False) -> Undo:
+    """Puts `make(original)` in the place of `owner.name`; returns what takes it away again.
+
+    torch.compile does not look into it, unless it is `traceable`: then it is to do nothing but the
+    original while something is compiled, which may ask for one graph.
+    """
+    return _replace(owner, name, make, everywhere=False, traceable=traceable)
+
+
+def replace_everywhere(
+    owner: ModuleType, name: str, make: Make, *, traceable: bool = False
+) -> Undo:
     """As `replace`, also for those who said `from torch... import name` before the watch began."""
-    original = getattr(owner, name)
-    made = make(original)
-    holders = [module for module in _modules() if vars(module).get(name) is original]
-    for module in holders:
-        setattr(module, name, made)
+    return _replace(owner, name, make, everywhere=True, traceable=traceable)
+
+
+def _replace(owner: Any, name: str, make: Make, *, everywhere: bool, traceable: bool) -> Undo:
+    with _lock:
+        slots = _slots.setdefault((id(owner), name), [])
+        if not slots or slots[-1].is_covered():
+            slots.append(_Slot(owner, name, everywhere=everywhere, traceable=traceable))
+        slot = slots[-1]
+        layer = slot.add(make)
 
     def undo() -> None:
-        # Those who imported the replacement meanwhile get the original too.
-        for module in _modules():
-            if vars(module).get(name) is made:
-                setattr(module, name, original)
+        with _lock:
+            if slot.end(layer):
+                slots.remove(slot)
+                if not slots:
+                    _slots.pop((id(owner), name), None)
 
     return undo
 
 
-def _modules() -> list[ModuleType]:
-    return [module for module in list(sys.modules.values()) if type(module) is ModuleType]
+def _modules_with(name: str) -> list[ModuleType]:
+    modules = list(sys.modules.values())
+    return [one for one in modules if type(one) is ModuleType and name in one.__dict__]
 
 
 class Undoing:

@@ -58,7 +58,7 @@ class EventLog:
         self._auditor = auditor
         self._tape = tape
         self._report = report
-        self._rank = rank
+        self.rank = rank
         self._reads = reads
         self.tally = RankHistory()
         self._keys: list[Key] = []
@@ -110,7 +110,7 @@ class EventLog:
     def _repeat(self, pattern: list[Key], times: int) -> None:
         again = ev.Again(
             site=pattern[-1][1],
-            rank=self._rank,
+            rank=self.rank,
             length=len(pattern),
             times=times,
             optimizers=tuple(key[2] for key in pattern if key[0] is ev.Step),
@@ -149,7 +149,7 @@ class EventLog:
     def _event(self, key: Key, late: Mapping[str, Any]) -> Event:
         kind = key[0]
         values = dict(zip(FIELDS[kind], key[2:], strict=False))
-        event: Event = kind(site=key[1], rank=self._rank, **{**values, **late})
+        event: Event = kind(site=key[1], rank=self.rank, **{**values, **late})
         return event
 
     def _write(self, event: Event) -> None:
@@ -160,7 +160,7 @@ class EventLog:
     def aside(self, event: Event) -> None:
         """Writes down what is new each time and read by no rule, beside the rounds."""
         if not self.muted:
-            self._write(replace(event, rank=self._rank))
+            self._write(replace(event, rank=self.rank))
 
     def unsettle(self) -> None:
         """What just came depends on values, not only on the order of calls: no pattern over it."""

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import timedelta
 from io import StringIO
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from gradkeeper.model import Auditor, Because, Event, Finding, Severity, Site
 from gradkeeper.model import events as ev
 from gradkeeper.model.events import Measure
 from gradkeeper.model.tape import Tape, read_file
+from gradkeeper.replicas import Sums, first_difference
 from gradkeeper.rules import ALL
 
 MOST_RUNS = 20_000
@@ -139,42 +140,98 @@ MOST_TOLD = 1_000
 """Windows in which ranks part; they are one finding for each line."""
 
 
+class Kept(NamedTuple):
+    """What this rank has to tell the others."""
+
+    runs: list[RepeatedTurns] | None
+    """What it did; None if it did not end well."""
+    replicas: dict[str, Any]
+    """What its weights came to, by optimizer."""
+
+
 def gather(
     findings: list[Finding],
-    runs: list[RepeatedTurns] | None,
+    kept: Kept,
     record: Callable[[Event], object],
     patience: timedelta = PATIENCE,
 ) -> list[Finding] | None:
     """What all ranks found, and where they parted, on rank 0; None on the others.
 
-    `runs` is what this rank did, None if it did not end well; `record` takes events to the tape.
+    `record` takes events to the tape.
     """
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     store = store_of_launcher(patience)
     if store is None:
         return findings if rank == 0 else None
     if rank:
-        mine = {"findings": [asdict(one) for one in findings], "runs": runs}
+        mine = {"findings": [asdict(one) for one in findings], **kept._asdict()}
         store.set(f"gradkeeper/{rank}", json.dumps(mine))
         return None
-    everybody, all_runs = list(findings), [runs]
+    everybody, all_runs, held = list(findings), [kept.runs], [kept.replicas]
     for other in range(1, size):
         told = _hear(store, other, patience)
         everybody += [_finding(one) for one in told.get("findings", ())]
         all_runs.append(told.get("runs"))
-    return everybody + _compared(all_runs, record)
+        held.append(told.get("replicas", {}))
+    auditor = Auditor(ALL)
+    for event in chain(_parted(all_runs), compared(held)):
+        record(event)
+        everybody += auditor.post(event)
+    return everybody
 
 
-def _compared(runs: list[list[Any] | None], record: Callable[[Event], object]) -> list[Finding]:
+def _parted(runs: list[list[Any] | None]) -> Iterator[ev.Digest]:
     """Nothing where a rank did not end well: how far it came tells nothing of its decisions."""
     tallies: list[RankHistory] = [read_runs(one) for one in runs if one is not None]
-    if len(tallies) < len(runs):
-        return []
-    auditor, found = Auditor(ALL), []
-    for event in islice(digests(tallies), MOST_TOLD):
-        record(event)
-        found += auditor.post(event)
-    return found
+    if len(tallies) == len(runs):
+        yield from islice(digests(tallies), MOST_TOLD)
+
+
+def compared(held: list[dict[str, Any]]) -> Iterator[ev.Replicas]:
+    """The weights of all ranks, as `Replicas.told` gives them, after each step that was looked at
+    by those who should hold the same."""
+    for optimizer in dict.fromkeys(name for one in held for name in one):
+        mine = {rank: one[optimizer] for rank, one in enumerate(held) if optimizer in one}
+        equal: int | None = None
+        for step in sorted({sample[0] for one in mine.values() for sample in one["samples"]}):
+            event = _at_step(optimizer, step, mine, len(held))
+            if event is None:
+                continue
+            yield replace(event, equal=equal)
+            if not event.parameter:
+                equal = step
+
+
+def _at_step(
+    optimizer: str, step: int, held: dict[int, dict[str, Any]], world: int
+) -> ev.Replicas | None:
+    """None if no two ranks hold the same then."""
+    samples = {
+        rank: sample
+        for rank, one in held.items()
+        for sample in one["samples"]
+        if sample[0] == step and len(one["names"]) == len(held[min(held)]["names"])
+    }
+    rows = []
+    for place, rounding in enumerate(held[min(held)]["rounding"]):
+        groups: dict[tuple[int, ...], list[tuple[int, Sums]]] = {}
+        for rank, sample in samples.items():
+            groups.setdefault(tuple(sample[2][place]), []).append((rank, Sums(*sample[3][place])))
+        rows += [
+            (place, rounding, together)
+            for ranks, together in groups.items()
+            if ranks and len(together) > 1
+        ]
+    if not rows:
+        return None
+    site = Site(*samples[min(samples)][1])
+    event = ev.Replicas(site=site, optimizer=optimizer, step=step, world=world)
+    found = first_difference([(rounding, together) for _, rounding, together in rows])
+    if found is None:
+        return event
+    parameter = held[min(held)]["names"][rows[found.parameter][0]]
+    odd = found.ranks[0] if len(found.ranks) == 1 else None
+    return replace(event, rank=odd, parameter=parameter, differing=found.ranks)
 
 
 def _hear(store: Any, rank: int, patience: timedelta) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from gradkeeper.model import events as ev
+from gradkeeper.torch_private import keep_from_compiler
 from gradkeeper.watcher import loss_graph as losses
 from gradkeeper.watcher.accounts import Accounts, ThreadOwnership
 from gradkeeper.watcher.arrivals import Arrivals
@@ -26,6 +27,7 @@ from gradkeeper.watcher.manual_changes import ManualChanges
 from gradkeeper.watcher.measures import Measures
 from gradkeeper.watcher.optimizers import Optimizers
 from gradkeeper.watcher.pattern import EventLog
+from gradkeeper.watcher.replicas import Replicas
 from gradkeeper.watcher.saved_state import SavedState
 from gradkeeper.watcher.sites import Sites
 from gradkeeper.watcher.steps import Steps
@@ -65,7 +67,8 @@ class Recorder:
         self.fast_path = FastPath(arrivals, accounts, self.sync, manual.waiting, measuring=norms)
         parts = (arrivals, accounts, optimizers, manual, self.fast_path)
         self.backwards = Backwards(*parts, self.sync, self.measures)
-        self.steps = Steps(*parts, self.backwards, self.measures)
+        self.replicas = Replicas(self.sync, accounts.modules) if log.rank is not None else None
+        self.steps = Steps(*parts, self.backwards, self.measures, self.replicas)
         self.zeros = Zeros(*parts)
 
     # Clipping and scaling
@@ -114,6 +117,7 @@ class Recorder:
 
     # Loaders, schedulers, faults, ranks, the end
 
+    @keep_from_compiler
     def fetched(self, iterator: Any, number: int | None) -> None:
         """A loader handed out a batch, or (None) has none left."""
         loaders = self.arrivals.loaders
@@ -146,15 +150,20 @@ class Recorder:
             name = self.optimizers.scheduler_name(scheduler, site)
             self.accounts.post(ev.Tick, site, name, owner, metric)
 
+    @keep_from_compiler
     def close(self) -> None:
         site = self.arrivals.last or self.sites.here()
         self.log.flush()
+        self.optimizers.give_up()
         self.optimizers.bury(site)
         thread = self.accounts.thread
         if thread is threading.current_thread() or not thread.is_alive():
             self.manual.notice(self.cohorts.everyone(), site)
         self.accounts.post(ev.Close, site)
         self.log.tally.close()
+        if self.replicas is not None:
+            for name, optimizer in self.optimizers.named():
+                self.replicas.end(name, optimizer)
 
     # DistributedDataParallel
 

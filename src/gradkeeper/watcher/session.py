@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -100,16 +100,23 @@ class Watch:
             return None
         return held[0].runs if held else []
 
+    @property
+    def replicas(self) -> dict[str, Any]:
+        """What this rank's weights came to, for those who should hold the same."""
+        held = [one.replicas.told() for one in self._recorders if one.replicas is not None]
+        return {name: told for some in held for name, told in some.items()}
+
     def __enter__(self) -> "Watch":
         self._closed = False
+        self._calls.begin()
         self._undoing.add(*tap(self._calls))
         self._reads.place()
         recorder = self._calls.recorder()
         if recorder is not None:
-            recorder.optimizers.find()
             if self._model is not None:
                 parameters: list[torch.Tensor] = list(self._model.parameters())
-                recorder.accounts.modules.learn(parameters, {"model": self._model})
+                named = {"model": self._model}
+                recorder.accounts.modules.learn(parameters, named, named.values)
             for optimizer in self._optimizers:
                 recorder.optimizers.adopt(optimizer)
         return self
@@ -141,6 +148,7 @@ class Watch:
         finally:
             # Last: a log that ends in the middle of a pattern listens once more.
             self._reads.remove()
+            self._calls.end()
 
     def _make_recorder(self) -> Recorder:
         log = EventLog(Auditor(ALL), self.tape, self._report, rank=_rank(), reads=self._reads)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 
 from gradkeeper.model import events as ev
+from gradkeeper.torch_private import keep_from_compiler
 from gradkeeper.watcher.accounts import Accounts
 from gradkeeper.watcher.arrivals import Arrivals, Underway
 from gradkeeper.watcher.backwards import Backwards
@@ -14,6 +15,7 @@ from gradkeeper.watcher.gradients import Cohort, all_finite, grads_of, norms_are
 from gradkeeper.watcher.manual_changes import ManualChanges
 from gradkeeper.watcher.measures import Measures
 from gradkeeper.watcher.optimizers import Optimizers, signature_of
+from gradkeeper.watcher.replicas import Replicas
 
 
 class Steps:
@@ -26,6 +28,7 @@ class Steps:
         fast_path: FastPath,
         backwards: Backwards,
         measures: Measures | None,
+        replicas: Replicas | None,
     ) -> None:
         self._arrivals = arrivals
         self._accounts = accounts
@@ -35,6 +38,7 @@ class Steps:
         self._fast_path = fast_path
         self._backwards = backwards
         self._measures = measures
+        self._replicas = replicas
         self._underway = arrivals.underway
         self.taken = False
         """Whether the step that a scaler was asked for has reached its optimizer."""
@@ -43,6 +47,7 @@ class Steps:
         self.check_finite = False
         """The values of what every step spends are looked at, at the price of waiting for them."""
 
+    @keep_from_compiler
     def begins(self, optimizer: torch.optim.Optimizer, *, closure: bool) -> None:
         name = self._optimizers.adopt(optimizer)
         if name is None:
@@ -64,6 +69,7 @@ class Steps:
         )
         began.apply()
 
+    @keep_from_compiler
     def again(self, optimizer: torch.optim.Optimizer) -> bool:
         """A step begins as ever."""
         # A fused optimizer that a scaler calls decides by found_inf itself.
@@ -76,6 +82,7 @@ class Steps:
         self._expected = moment
         return True
 
+    @keep_from_compiler
     def ends_again(self, optimizer: torch.optim.Optimizer) -> bool:
         """The step that began as ever is over, and nothing else happened in it."""
         moment, self._expected = self._expected, None
@@ -83,9 +90,12 @@ class Steps:
             return False
         if not self._fast_path.is_over(moment):
             return False
+        if self._replicas is not None:
+            self._replicas.stepped(self._underway.running[0], optimizer, moment.arrival.site)
         self._underway.running.clear()
         return True
 
+    @keep_from_compiler
     def ends(self, optimizer: torch.optim.Optimizer, *, closure: bool) -> None:
         name = self._optimizers.name_of(optimizer)
         if name is None or name not in self._underway.running:
@@ -99,6 +109,8 @@ class Steps:
                 # It was this step that moved them, and nobody's hand.
                 cohort.note_weights()
             self._step(optimizer, name)
+        if self._replicas is not None and self._arrivals.last is not None:
+            self._replicas.stepped(name, optimizer, self._arrivals.last)
         mine = self._optimizers.cohorts(name)
         if self._log.steady:
             Turned(mine).apply()
@@ -107,6 +119,7 @@ class Steps:
             cohort.note(closely=True)
             cohort.leave()
 
+    @keep_from_compiler
     def scaler_begins(self, scaler: object, optimizer: torch.optim.Optimizer) -> None:
         site = self._arrivals.arrive(step=True)
         self._underway.scaling = self._optimizers.scaler_name(scaler, site)
@@ -116,6 +129,7 @@ class Steps:
         if name is not None:
             self._manual.notice(self._optimizers.cohorts(name), site, using=True)
 
+    @keep_from_compiler
     def scaler_ends(self, optimizer: torch.optim.Optimizer) -> None:
         name = self._optimizers.name_of(optimizer)
         if name is not None and not self.taken:
@@ -131,12 +145,15 @@ class Steps:
         site = self._arrivals.arrive(step=True)
         self._manual.notice(self._optimizers.cohorts(name), site, using=True)
         mine = self._optimizers.cohorts(name)
+        for cohort in mine:
+            cohort.used = True
         self.taken = True
         taken = not _refused(optimizer)
         finite = self._finite(name, mine) if taken else None
         if taken and self._measures is not None:
             self._measures.step(name, mine, site)
-        self._log.enter((ev.Step, site, name, taken, self._underway.scaling, finite))
+        key = (ev.Step, site, name, taken, self._underway.scaling, finite)
+        self._log.enter((*key, None, None, True) if self._underway.depth else key)
         if not taken:
             return ()
         spent = Spent(mine, name)

@@ -3,6 +3,7 @@
 import torch
 
 from gradkeeper.model import Site
+from gradkeeper.torch_private import keep_from_compiler
 from gradkeeper.watcher.accounts import Accounts
 from gradkeeper.watcher.arrivals import Arrivals
 from gradkeeper.watcher.effects import Cleared, Emptied, Unchanged
@@ -28,6 +29,7 @@ class Zeros:
         self._manual = manual
         self._fast_path = fast_path
 
+    @keep_from_compiler
     def zero(self, parameters: list[torch.Tensor], *, to_none: bool) -> None:
         """Is about to zero these."""
         site = self._arrivals.arrive()
@@ -38,6 +40,7 @@ class Zeros:
             whole = self._parted(parameters, site)
         self._accounts.cleared(whole, site, to_none=to_none)
 
+    @keep_from_compiler
     def again(self, optimizer: torch.optim.Optimizer) -> bool:
         """What an optimizer owns is about to become None, as ever."""
         moment = self._fast_path.again(None, optimizer)
@@ -46,6 +49,7 @@ class Zeros:
         self._arrivals.last = moment.arrival.site
         return True
 
+    @keep_from_compiler
     def zero_owned(self, optimizer: torch.optim.Optimizer, *, to_none: bool) -> None:
         """Is about to zero what an optimizer owns."""
         name = self._optimizers.name_of(optimizer) or self._optimizers.adopt(optimizer)
@@ -64,6 +68,7 @@ class Zeros:
             effects = (Cleared(mine), Emptied(mine))
             self._fast_path.learn(start, None, expected, effects, subject=optimizer)
 
+    @keep_from_compiler
     def zeroed_owned(self, optimizer: torch.optim.Optimizer, *, to_none: bool) -> None:
         name = self._optimizers.name_of(optimizer)
         closely = not self._log.steady
@@ -85,6 +90,7 @@ class Zeros:
                 found.append(self._accounts.split(cohort, marks, site))
         return found
 
+    @keep_from_compiler
     def zeroed(self, parameters: list[torch.Tensor]) -> None:
         """Has zeroed these: what is there now is known."""
         closely = not self._log.steady

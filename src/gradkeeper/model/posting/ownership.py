@@ -50,14 +50,17 @@ def _put(names: tuple[str, ...], old: str, new: tuple[str, ...]) -> tuple[str, .
 def on_adopt(books: Books, event: ev.Adopt) -> Entry[ev.Adopt]:
     before = {name: books.account(name) for name in event.accounts}
     owner = books.optimizers.get(event.optimizer)
+    books.left_idle.pop(event.optimizer, None)
     if owner is None:
-        rebuilds = _supersede(books, event, before)
+        rebuilds, heir = _supersede(books, event, before)
         owner = Optimizer(
             event.optimizer,
             event.site,
             stateful=event.stateful,
             rebuilds=rebuilds,
+            heir=heir,
             escaped=books.escaped,
+            kept=books.kept,
         )
     owned = dict.fromkeys((*owner.accounts, *event.accounts))
     namesakes = _namesakes(books, owner)
@@ -79,13 +82,14 @@ def _namesakes(books: Books, owner: Optimizer) -> list[Optimizer]:
     return [one for one in others if one.variable == owner.variable]
 
 
-def _supersede(books: Books, event: ev.Adopt, before: Mapping[str, Account]) -> int:
-    """Lets go of an optimizer that the same line built over the same accounts; how often, in a row.
+def _supersede(books: Books, event: ev.Adopt, before: Mapping[str, Account]) -> tuple[int, bool]:
+    """Lets go of an optimizer that the same line built over the same accounts.
 
-    Only rebuilding after a step or two counts, and not where weights went back to an earlier
-    state in between: that is a new training, not the next step of one.
+    Tells how often that was so, in a row, and whether one of them has stepped. Only rebuilding
+    after a step or two counts, and not where weights went back to an earlier state in between: that
+    is a new training, not the next step of one.
     """
-    rebuilds = 0
+    rebuilds, heir = 0, False
     for name in {owner for account in before.values() for owner in account.owners}:
         old = books.optimizers[name]
         if old.site != event.site or set(old.accounts) != set(event.accounts):
@@ -93,9 +97,10 @@ def _supersede(books: Books, event: ev.Adopt, before: Mapping[str, Account]) -> 
         anew = any(account.reset for account in before.values())
         if 1 <= old.real <= 2 and not anew:
             rebuilds = max(rebuilds, old.rebuilds + 1)
+        heir = heir or old.trains
         books.forget(old)
         _inherit(books, event, old)
-    return rebuilds
+    return rebuilds, heir
 
 
 def _inherit(books: Books, event: ev.Adopt, old: Optimizer) -> None:
@@ -107,17 +112,31 @@ def _inherit(books: Books, event: ev.Adopt, old: Optimizer) -> None:
             for lot in account.lots
         )
         books.accounts[name] = replace(account, lots=lots)
+    for scaler in books.scalers.values():
+        if old.name in scaler.stepped:
+            stepped = scaler.stepped - {old.name} | {event.optimizer}
+            books.scalers[scaler.name] = replace(scaler, stepped=stepped)
 
 
 def on_escape(books: Books, event: ev.Escape) -> Entry[ev.Escape]:
     books.escaped = books.escaped or event.everything
+    kept = not event.passing and not event.given
+    books.kept = books.kept or (event.everything and kept)
     optimizers = tuple(books.optimizers) if event.everything else event.optimizers
     for name in optimizers:
         owner = books.optimizer(name, event.site)
-        given = event.given and (owner.given or not owner.escaped)
-        books.optimizers[name] = replace(owner, escaped=True, given=given)
+        given = event.given and not owner.kept
+        books.optimizers[name] = replace(
+            owner, escaped=True, kept=owner.kept or kept, given=owner.given or given
+        )
     names = tuple(books.accounts) if event.everything else event.accounts
-    return books.change(event, names, lambda account: replace(account, escaped=True))
+    if event.passing:
+        books.lose_sight(names)
+
+    def gone(account: Account) -> Account:
+        return replace(account, escaped=True, kept=account.kept or kept)
+
+    return books.change(event, names, gone)
 
 
 def on_close(books: Books, event: ev.Close) -> Entry[ev.Close]:
@@ -129,10 +148,17 @@ def on_close(books: Books, event: ev.Close) -> Entry[ev.Close]:
         before,
         {},
         optimizers=closing,
+        left_idle=dict(books.left_idle),
+        thrown_away=frozenset(
+            name for trail in books.trails.values() if trail.wasted for name in trail.accounts
+        ),
         trails=_trails(books, event.optimizers),
         pending=dict(books.credits),
     )
     for owner in closing.values():
+        unused = tuple(name for name in owner.accounts if name in before and not before[name].used)
+        if unused and not owner.trains:
+            books.left_idle[owner.name] = replace(owner, accounts=unused)
         books.forget(owner)
     for name in [name for name in before if not books.accounts[name].owners]:
         books.drop(name)

@@ -81,7 +81,8 @@ def on_tick(books: Books, event: ev.Tick) -> Entry[ev.Tick]:
 
 
 def _ticked(books: Books, owner: Optimizer, site: Site) -> Optimizer:
-    if owner.steps == 0 and site not in owner.early_ticks:
+    # Beside others that train already, one that joins them later keeps time with their schedules.
+    if owner.steps == 0 and books.real_steps == 0 and site not in owner.early_ticks:
         owner = replace(owner, early_ticks=(*owner.early_ticks, site)[-MOST_TICKS:])
     if not books.fresh(owner.accounts):
         return owner

@@ -4,6 +4,7 @@ story     one window: what came in, what went out
 books     a tape read as windows
 ranks     the books of several ranks as one
 parting   where ranks did not do the same
+replicas  weights that ranks should hold alike
 measures  losses and norms, where known
 findings  what is wrong, with the source
 whole     all windows, lanes and findings

@@ -61,6 +61,8 @@ class _Reader:
         if isinstance(event, ev.Measure):
             self._measure(event)
             return
+        if isinstance(event, ev.Replicas):
+            self._statement.replicas.append(event)
         if isinstance(event, ev.Again):
             self._repeat(event)
         else:
@@ -180,6 +182,8 @@ class _Reader:
         if story.ended != SPENT:
             return
         self._taken[story.lane] += 1
+        optimizer = list(self._lanes)[story.lane].optimizer
+        self._parting.stepped(event.rank, optimizer, self._taken[story.lane], story)
         match event:
             case ev.Step(loss=None, norm=None):
                 return
@@ -236,6 +240,9 @@ class _Reader:
                 continue
             if isinstance(event, ev.Digest) and event.exchange is not None:
                 self._parting.told(event, place)
+                continue
+            if isinstance(event, ev.Replicas):
+                self._parting.differ(event, place)
                 continue
             for story in _at(told, finding.site) or self._latest(finding.site):
                 story.pins.add(place)

@@ -11,7 +11,7 @@ from typing import Any
 from gradkeeper.model import Finding, Severity, Site
 from gradkeeper.report.source import line_of, shown_path
 from gradkeeper.report.statement import findings as cards
-from gradkeeper.report.statement import measures
+from gradkeeper.report.statement import measures, replicas
 from gradkeeper.report.statement.story import OPEN, SKIPPED, SPENT, Shape, Story
 from gradkeeper.report.statement.whole import Repeat, Statement
 
@@ -26,6 +26,7 @@ def render(statement: Statement, title: str, how: str = "") -> str:
     counted = cards.counted(statement.findings)
     runs = _runs(statement)
     layers = measures.layers(statement)
+    compared = replicas.render(statement)
     seen = bool(statement.backwards or runs)
     return Template((assets / "page.html").read_text(encoding="utf-8")).substitute(
         title=escape(title),
@@ -36,6 +37,8 @@ def render(statement: Statement, title: str, how: str = "") -> str:
         totals=_totals(statement, runs),
         findings=cards.render(statement.findings),
         findings_hidden="" if statement.findings else "hidden",
+        replicas=compared,
+        replicas_hidden="" if compared else "hidden",
         layers=layers,
         layers_hidden="" if layers else "hidden",
         style=(assets / "style.css").read_text(encoding="utf-8"),

@@ -1,7 +1,8 @@
-"""Where ranks part: the windows in which they did not do the same.
+"""Where ranks part: the windows in which they did not do the same, or after which their weights
+differ.
 
 That is known only after the run, when all ranks are compared. The exchanges of gradients are the
-clock: the n-th of one rank is the n-th of all.
+clock: the n-th of one rank is the n-th of all. Weights are compared after an optimizer's n-th step.
 """
 
 from dataclasses import replace
@@ -20,6 +21,10 @@ class Parting:
         """The window of each exchange, if it was written down."""
         self._pins: list[tuple[int, int]] = []
         """An exchange, and the finding that the ranks part there."""
+        self._steps: dict[tuple[int | None, str, int], Story] = {}
+        """The window of each step of each rank and optimizer, if it was written down."""
+        self._differences: list[tuple[str, int, int]] = []
+        """An optimizer, its step, and the finding that weights differ after it."""
 
     def exchanged(self, event: ev.Backward, place: int, story: Story | None) -> None:
         count = self._exchanges[event.rank] = self._exchanges.get(event.rank, 0) + 1
@@ -34,6 +39,12 @@ class Parting:
 
     def told(self, event: ev.Digest, finding: int) -> None:
         self._pins.append((event.exchange or 0, finding))
+
+    def stepped(self, rank: int | None, optimizer: str, step: int, story: Story) -> None:
+        self._steps[rank, optimizer, step] = story
+
+    def differ(self, event: ev.Replicas, finding: int) -> None:
+        self._differences.append((event.optimizer, event.step, finding))
 
     def pin(self, books: ByRank, shapes: dict[Shape, int]) -> None:
         """In copies of the windows: repetitions may point to the same ones, and did not part."""
@@ -52,6 +63,10 @@ class Parting:
         pins: dict[int, set[int]] = {}
         for exchange, finding in self._pins:
             story = self._stories.get((rank, exchange))
+            if story is not None:
+                pins.setdefault(id(story), set()).add(finding)
+        for optimizer, step, finding in self._differences:
+            story = self._steps.get((rank, optimizer, step))
             if story is not None:
                 pins.setdefault(id(story), set()).add(finding)
         return pins

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from gradkeeper.model import Finding
-from gradkeeper.model.events import Measure
+from gradkeeper.model.events import Measure, Replicas
 from gradkeeper.report.statement.story import Shape, Story
 
 
@@ -15,13 +15,16 @@ class Lane:
 
     @property
     def where(self) -> str:
-        """Its ranks in words."""
-        if len(self.ranks) < 2:
-            return "".join(f"rank {rank}" for rank in self.ranks)
-        first, *others, last = self.ranks
-        if others and self.ranks == tuple(range(first, last + 1)):
-            return f"ranks {first} to {last}"
-        return f"ranks {', '.join(str(rank) for rank in (first, *others))} and {last}"
+        return ranks_in_words(self.ranks)
+
+
+def ranks_in_words(ranks: tuple[int, ...]) -> str:
+    if len(ranks) < 2:
+        return "".join(f"rank {rank}" for rank in ranks)
+    first, *others, last = ranks
+    if others and ranks == tuple(range(first, last + 1)):
+        return f"ranks {first} to {last}"
+    return f"ranks {', '.join(str(rank) for rank in (first, *others))} and {last}"
 
 
 @dataclass
@@ -50,4 +53,6 @@ class Statement:
     passages: list[Passage] = field(default_factory=list)
     measures: dict[int, list[Measure]] = field(default_factory=dict)
     """By lane."""
+    replicas: list[Replicas] = field(default_factory=list)
+    """In the order in which ranks were compared."""
     backwards: int = 0

@@ -79,7 +79,19 @@ def tap(calls: Calls) -> list[Undo]:
         replace(torch.Tensor, "backward", method),
         replace(torch.autograd, "backward", function),
         replace(DistributedDataParallel, "forward", functools.partial(_forward, calls)),
+        replace(DistributedDataParallel, "__init__", functools.partial(_wrap, calls)),
     ]
+
+
+def _wrap(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def init(self: DistributedDataParallel, *args: Any, **options: Any) -> None:
+        original(self, *args, **options)
+        recorder = calls.recorder()
+        if recorder is not None:
+            calls.tell(recorder.sync.wrapped, self)
+
+    return init
 
 
 def _forward(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradkeeper.model import Finding
+from gradkeeper.torch_private import keep_from_compiler
 from gradkeeper.watcher.recorder import Recorder
 
 
@@ -31,31 +32,45 @@ class Here(threading.local):
     own: Recorder | None = None
     quiet = 0
 
+    def __init__(self, everywhere: "list[dict[str, Any]]") -> None:
+        """Called in each thread; `everywhere` takes what each of them knows."""
+        everywhere.append(vars(self))
+
 
 class Calls:
     """Finds the recorder of the calling thread."""
 
     def __init__(self, make: Callable[[], Recorder]) -> None:
         self._make = make
-        self.here = Here()
-        self._broken = False
+        self._everywhere: list[dict[str, Any]] = []
+        self.here = Here(self._everywhere)
+        self._open = True
         _silence_children(self)
 
+    @keep_from_compiler
     def recorder(self) -> Recorder | None:
-        """None where nothing is to be told: in a worker process, or inside another call."""
+        """None where nothing is to be told: in a worker process, inside another call, and after
+        the watch, for whoever kept one of the taps."""
         here = self.here
-        if here.recorder is None and not here.quiet and not self._broken:
+        if here.recorder is None and not here.quiet and self._open:
             here.recorder = here.own = self._make()
         return here.recorder
 
     def end(self) -> None:
-        self._broken = True
-        self.here.recorder = self.here.own = None
+        """In all threads."""
+        self._open = False
+        for known in list(self._everywhere):
+            known["recorder"] = known["own"] = None
+
+    def begin(self) -> None:
+        """A watch may be entered again."""
+        self._open = True
 
     def quietly(self) -> "Quiet":
         """What is called inside this is part of what was told already."""
         return Quiet(self.here)
 
+    @keep_from_compiler
     def tell(self, what: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Calls a method of a recorder. A fault of ours ends the watch, not the training."""
         try:
@@ -64,6 +79,7 @@ class Calls:
             self.stop(error)
             return None
 
+    @keep_from_compiler
     def stop(self, fault: Exception) -> None:
         """Ends the watch by a fault of ours, which is being handled; a finding goes on up."""
         if isinstance(fault, FindingError):
@@ -79,13 +95,16 @@ class Calls:
 
 
 class Quiet:
+    @keep_from_compiler
     def __init__(self, here: Here) -> None:
         self._here = here
 
+    @keep_from_compiler
     def __enter__(self) -> None:
         self._here.quiet += 1
         self._here.recorder = None
 
+    @keep_from_compiler
     def __exit__(self, *_: object) -> None:
         self._here.quiet -= 1
         if not self._here.quiet:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch.nn.utils import clip_grad
+from torch.nn import utils
 
 from gradkeeper.watcher.patches import Undo, replace_everywhere
 from gradkeeper.watcher.taps.call import Calls
@@ -19,17 +19,16 @@ BOUNDS = {
 
 def tap(calls: Calls) -> list[Undo]:
     return [
-        replace_everywhere(module, name, functools.partial(_clip, calls, name))
+        replace_everywhere(utils, name, functools.partial(_clip, calls, name), traceable=True)
         for name in BOUNDS
-        for module in (torch.nn.utils, clip_grad)
-        if hasattr(module, name)
+        if hasattr(utils, name)
     ]
 
 
 def _clip(calls: Calls, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def clip(*args: Any, **options: Any) -> Any:
-        recorder = calls.recorder()
+        recorder = None if torch.compiler.is_compiling() else calls.recorder()
         parameters = _argument(args, options, 0, "parameters")
         if recorder is None or parameters is None:
             return original(*args, **options)

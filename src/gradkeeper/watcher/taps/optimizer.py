@@ -1,6 +1,7 @@
 """Optimizers: built, stepped, zeroed; and modules zeroed."""
 
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from gradkeeper.torch_private import keep_from_compiler, leave_to_python, step_wrapper
 from gradkeeper.watcher.patches import Undo, replace
 from gradkeeper.watcher.taps.call import Calls
 
@@ -45,8 +47,29 @@ def _steps(calls: Calls) -> list[Undo]:
             calls.stop(error)
         calls.tell(recorder.steps.ends, optimizer, closure=_has_closure(args, options))
 
-    handles = (register_optimizer_step_pre_hook(before), register_optimizer_step_post_hook(after))
-    return [handle.remove for handle in handles]
+    handles = [
+        register_optimizer_step_pre_hook(keep_from_compiler(before)),
+        register_optimizer_step_post_hook(keep_from_compiler(after)),
+    ]
+    return [*(handle.remove for handle in handles), _uncompiled_hooks()]
+
+
+_lock = threading.Lock()
+_watching = 0
+
+
+def _uncompiled_hooks() -> Undo:
+    """The function that calls the hooks is not compiled meanwhile; the step that it calls is."""
+    code = step_wrapper()
+
+    def watching(more: int) -> None:
+        global _watching
+        with _lock:
+            _watching += more
+            leave_to_python(code, leave=_watching > 0)
+
+    watching(1)
+    return lambda: watching(-1)
 
 
 def _has_closure(args: tuple[Any, ...], options: dict[str, Any]) -> bool:
@@ -99,7 +122,7 @@ def _module_zero(calls: Calls) -> Undo:
     def make(original: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(original)
         def zero_grad(self: torch.nn.Module, set_to_none: bool = True) -> None:
-            recorder = calls.recorder()
+            recorder = None if torch.compiler.is_compiling() else calls.recorder()
             if recorder is None:
                 original(self, set_to_none)
                 return
@@ -111,4 +134,4 @@ def _module_zero(calls: Calls) -> Undo:
 
         return zero_grad
 
-    return replace(torch.nn.Module, "zero_grad", make)
+    return replace(torch.nn.Module, "zero_grad", make, traceable=True)

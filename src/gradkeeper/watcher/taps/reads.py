@@ -6,11 +6,13 @@ that it costs nothing where time counts.
 
 import dis
 import sys
+import threading
 from types import CodeType, FrameType
 from typing import Any, Literal
 
 import torch
 
+from gradkeeper.torch_private import keep_from_compiler
 from gradkeeper.watcher.taps.call import Calls
 
 Use = Literal["read", "test", "clear"]
@@ -29,19 +31,24 @@ class Reads:
         self._uses: dict[tuple[int, int], tuple[CodeType, Use]] = {}
 
     def place(self) -> None:
-        if self in _listening:
-            return
-        _listening.append(self)
-        if len(_listening) == 1:
-            torch.nn.Parameter.grad = property(_get, _set, _delete)  # type: ignore[assignment]
+        global _listening
+        with _lock:
+            if self in _listening:
+                return
+            _listening = (*_listening, self)
+            if len(_listening) == 1:
+                torch.nn.Parameter.grad = property(_get, _set, _delete)  # type: ignore[assignment]
 
     def remove(self) -> None:
-        if self not in _listening:
-            return
-        _listening.remove(self)
-        if not _listening:
-            del torch.nn.Parameter.grad
+        global _listening
+        with _lock:
+            if self not in _listening:
+                return
+            _listening = tuple(one for one in _listening if one is not self)
+            if not _listening:
+                del torch.nn.Parameter.grad
 
+    @keep_from_compiler
     def heard(self, parameter: torch.Tensor, frame: FrameType) -> None:
         recorder = self._calls.recorder()
         if recorder is None or not recorder.sites.is_user(frame.f_code):
@@ -52,6 +59,7 @@ class Reads:
         elif use == "read":
             self._calls.tell(recorder.manual.read, parameter, recorder.sites.of(frame))
 
+    @keep_from_compiler
     def told(self, parameter: torch.Tensor, frame: FrameType, *, to_none: bool) -> None:
         recorder = self._calls.recorder()
         if recorder is not None and recorder.sites.is_user(frame.f_code):
@@ -65,10 +73,12 @@ class Reads:
         return known[1]
 
 
-_listening: list[Reads] = []
-"""Watches may be nested, and there is one property for all of them."""
+_lock = threading.Lock()
+_listening: tuple[Reads, ...] = ()
+"""There may be several watches, and there is one property for all of them."""
 
 
+@keep_from_compiler
 def _get(parameter: torch.Tensor) -> Any:
     frame = sys._getframe(1)
     for reads in _listening:
@@ -76,6 +86,7 @@ def _get(parameter: torch.Tensor) -> Any:
     return GRAD.__get__(parameter)
 
 
+@keep_from_compiler
 def _set(parameter: torch.Tensor, value: Any) -> None:
     GRAD.__set__(parameter, value)
     frame = sys._getframe(1)
@@ -83,6 +94,7 @@ def _set(parameter: torch.Tensor, value: Any) -> None:
         reads.told(parameter, frame, to_none=value is None)
 
 
+@keep_from_compiler
 def _delete(parameter: torch.Tensor) -> None:
     GRAD.__delete__(parameter)
 

@@ -1,0 +1,75 @@
+"""Whether the losses of an inner loop, with the step after it, come from one batch or from several.
+
+Tasks and time steps of one batch share data: what their graphs hold lies in the same memory, be it
+the batch, a part of it, or a state that goes from one step to the next. Batches share nothing.
+"""
+
+from typing import NamedTuple
+
+import torch
+
+from gradkeeper.torch_private import SavedStorage, saved_storages
+from gradkeeper.watcher.loops import InnerLoop
+from gradkeeper.watcher.loss_graph import nodes_of
+
+BEYOND_DOUBT = 6
+"""So many batches in a row that share nothing, and nobody looks any more."""
+
+
+class Held(NamedTuple):
+    """What the graph of a loss holds."""
+
+    parameters: frozenset[int]
+    storages: dict[int, SavedStorage]
+
+
+class InnerBatches:
+    def __init__(self) -> None:
+        self._before: dict[object, Held] = {}
+        """By line: of the backward before."""
+        self._apart: dict[InnerLoop, int] = {}
+        """How often a loop's rounds shared nothing; -1 once they did."""
+
+    def first(self, line: object, losses: list[torch.Tensor]) -> None:
+        """A backward whose loop has not gone round since the one before it."""
+        self._before[line] = _held(losses, set())
+
+    def another(
+        self, loop: InnerLoop, line: object, losses: list[torch.Tensor], constant: set[int]
+    ) -> bool:
+        """Whether a round of an inner loop has brought another batch. `constant`: storages that
+        belong to modules, not to data."""
+        apart = self._apart.get(loop, 0)
+        before = self._before.get(line)
+        if apart < 0:
+            return False
+        now = self._before[line] = _held(losses, constant)
+        if before is None or not now.storages:
+            return False
+        shares = now.storages.keys() & before.storages.keys() - constant
+        if shares or now.parameters != before.parameters:
+            self._apart[loop] = -1
+            self._before.pop(line)
+            return False
+        self._apart[loop] = apart + 1
+        return True
+
+    def is_beyond_doubt(self, loop: InnerLoop) -> bool:
+        return self._apart.get(loop, 0) >= BEYOND_DOUBT
+
+    def forget(self, line: object) -> None:
+        self._before.pop(line, None)
+
+
+def _held(losses: list[torch.Tensor], constant: set[int]) -> Held:
+    parameters: set[int] = set()
+    own: set[int] = set(constant)
+    storages: dict[int, SavedStorage] = {}
+    for node in nodes_of(losses):
+        if type(node).__name__ == "AccumulateGrad":
+            parameters.add(id(node.variable))
+            own.add(node.variable.untyped_storage()._cdata)
+        else:
+            storages |= saved_storages(node)
+    kept = {key: one for key, one in storages.items() if key not in own}
+    return Held(frozenset(parameters), kept)
