@@ -1,9 +1,12 @@
 """Private parts of torch 2.6 to 2.13, used where there is no public way: here and nowhere else.
 
-FSDP2        gradients that are not reduced yet
-DDP          the two halves of a forward, and what they exchange
+FSDP2        gradients that are not reduced yet, and over which ranks they are
+DTensor      what lies in shards of shards
+DDP          the two halves of a forward, what they exchange, and who holds what
 DataLoader   a loader with other indices, and its workers
 distributed  the store that the ranks met at
+autograd     what a graph has saved
+dynamo       which functions torch.compile looks into
 
 Nothing of torch.distributed is imported before it is asked for: one process need not wait for it.
 """
@@ -11,8 +14,9 @@ Nothing of torch.distributed is imported before it is asked for: one process nee
 import copy
 import gc
 import sys
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from types import CodeType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -21,14 +25,16 @@ from torch.utils.data import DataLoader, IterableDataset, MapDataPipe
 if TYPE_CHECKING:
     from torch.distributed.fsdp import FSDPModule
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 # FSDP2. Under `set_requires_gradient_sync(False)` gradients wait in the unsharded parameters, which
 # no optimizer knows: `zero_grad()` leaves them, and the next backward adds to them.
 
 
 def unsharded_parameters(roots: "list[FSDPModule]") -> list[Tensor]:
     """Which a backward credits; those of modules that have run."""
-    found = [getattr(one, "_unsharded_param", None) for one in _parameters(roots)]
-    return [one for one in found if one is not None and one.requires_grad]
+    found = [getattr(parameter, "_unsharded_param", None) for parameter in _parameters(roots)]
+    return [parameter for parameter in found if parameter is not None and parameter.requires_grad]
 
 
 def reduce_pending(roots: "list[FSDPModule]") -> None:
@@ -38,10 +44,38 @@ def reduce_pending(roots: "list[FSDPModule]") -> None:
         state._root_post_backward_final_callback()
 
 
+def can_defer_all_reduce(roots: "list[FSDPModule]") -> bool:
+    """Whether shards have copies (HSDP), and this torch can be told to add them up later."""
+    return all(
+        hasattr(group, "_partial_reduce_output")
+        and hasattr(group, "reduce_scatter_unused_params")
+        and hasattr(group.mesh_info, "replicate_process_group")
+        and hasattr(group.mesh_info, "shard_process_group")
+        for group in _groups(roots)
+    )
+
+
+def all_reduce_pending(roots: "list[FSDPModule]") -> None:
+    """What backwards under `set_requires_all_reduce(False)` have left: torch adds it to the next
+    gradients, so these are zeros."""
+    for group in _groups(roots):
+        if group._partial_reduce_output is None:
+            continue
+        before = group.reduce_scatter_unused_params
+        group.reduce_scatter_unused_params = True
+        try:
+            group.post_backward()
+            group.finalize_backward()
+        finally:
+            group.reduce_scatter_unused_params = before
+
+
 def clear_pending(roots: "list[FSDPModule]") -> None:
-    for one in _parameters(roots):
-        one.unsharded_accumulated_grad = None
-        unsharded = getattr(one, "_unsharded_param", None)
+    for group in _groups(roots):
+        group._partial_reduce_output = None
+    for parameter in _parameters(roots):
+        parameter.unsharded_accumulated_grad = None
+        unsharded = getattr(parameter, "_unsharded_param", None)
         if unsharded is not None and unsharded.grad is not None:
             unsharded.grad = None
 
@@ -111,6 +145,29 @@ def reduces(group: Any) -> bool:
     return bool(group.reduce_grads)
 
 
+def data_parallel_size(roots: "list[FSDPModule]") -> int:
+    """How many ranks FSDP2 reduces gradients over; fewer than all under tensor parallelism."""
+    return max(int(group.mesh_info.mesh.size()) for group in _groups(roots))
+
+
+# DTensor. Where tensor parallelism has cut a dimension already, FSDP2 cuts each piece of it.
+
+
+def strides_of(placement: Any) -> tuple[int, int] | None:
+    """The dimension, and the number of pieces that it was in before; None for another placement."""
+    from torch.distributed.tensor.placement_types import _StridedShard
+
+    if not isinstance(placement, _StridedShard):
+        return None
+    return placement.dim, int(placement.split_factor)
+
+
+def strided(dimension: int, factor: int) -> Any:
+    from torch.distributed.tensor.placement_types import _StridedShard
+
+    return _StridedShard(dimension, split_factor=factor)
+
+
 # DDP
 
 
@@ -135,7 +192,27 @@ def forward_and_backward_of_nothing(
             wrapper._pre_forward()
         sums = tuple(parameter.sum() for parameter in touched)
         roots = wrapper._post_forward(sums)
-        torch.autograd.backward(roots, [torch.zeros_like(one) for one in roots])
+        torch.autograd.backward(roots, [torch.zeros_like(root) for root in roots])
+
+
+def averages_later(wrapper: Any) -> bool:
+    """Local SGD: its hook exchanges gradients within some ranks only, and weights now and then."""
+    hooks: Any = sys.modules.get("torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook")
+    if hooks is None:
+        return False
+    return any(hook is hooks.post_localSGD_hook for hook, _ in wrapper._comm_hooks)
+
+
+def ranks_with_the_same_shard(parameter: Any) -> tuple[int, ...]:
+    """Of a DTensor: those that hold a copy of this rank's part (HSDP)."""
+    import torch.distributed as dist
+
+    mesh, placements = parameter.device_mesh, parameter.placements
+    ranks = {dist.get_rank()}
+    for dimension, placement in enumerate(placements):
+        if placement.is_replicate():
+            ranks |= set(dist.get_process_group_ranks(mesh.get_group(dimension)))
+    return tuple(sorted(ranks))
 
 
 # DataLoader has no public way to hand it another sampler once it is made, nor to make it again from
@@ -174,3 +251,70 @@ def default_store() -> Any:
     import torch.distributed as dist
 
     return dist.distributed_c10d._get_default_store()
+
+
+# autograd. What a node has saved is read as it lies there: with a hook (checkpointing, offloading)
+# asking for it would bring it back.
+
+
+class SavedStorage:
+    """Knows a storage again, and does not keep its memory."""
+
+    def __init__(self, storage: Any) -> None:
+        from torch.multiprocessing.reductions import StorageWeakRef
+
+        self._reference = StorageWeakRef(storage)
+
+
+def saved_storages(node: Any) -> dict[int, SavedStorage]:
+    """Of the tensors that a node of a graph has saved, by address. As long as a `SavedStorage` is
+    held, no other storage has its address."""
+    found: dict[int, SavedStorage] = {}
+    for name in dir(node):
+        if name.startswith("_raw_saved_"):
+            saved = getattr(node, name)
+            for one in saved if isinstance(saved, tuple | list) else (saved,):
+                if getattr(one, "unpack_hook", _nothing) is not None:
+                    continue  # of another torch, or with a hook
+                tensor = one.data
+                if isinstance(tensor, Tensor) and tensor.layout is torch.strided:
+                    storage = tensor.untyped_storage()
+                    found[storage._cdata] = SavedStorage(storage)
+    return found
+
+
+# torch.compile. `torch.compiler.disable` would do, at the price of importing all of dynamo, and of
+# two more calls around each call. What is said here costs nothing while nothing is compiled.
+
+
+def keep_from_compiler(function: F, *, callees: bool = True) -> F:
+    """Has torch.compile neither trace a function nor, with `callees`, what it calls. Returns it."""
+    vars(function)["_torchdynamo_disable"] = True  # it is not inlined
+    _choose(function.__code__, "SKIP", "SKIP" if callees else "DEFAULT")
+    return function
+
+
+def step_wrapper() -> CodeType:
+    """Of the function that calls an optimizer's hooks around each step."""
+    profile_hook_step: Any = torch.optim.Optimizer.profile_hook_step
+    code: CodeType = profile_hook_step(_nothing).__code__
+    return code
+
+
+def leave_to_python(code: CodeType, *, leave: bool) -> None:
+    """Whether this code itself is run as it is; what it calls may be compiled all the same."""
+    _choose(code, "SKIP" if leave else "DEFAULT", "DEFAULT")
+
+
+def _choose(code: CodeType, itself: str, callees: str) -> None:
+    dynamo: Any = torch._C._dynamo.eval_frame
+    if hasattr(dynamo, "_FrameExecStrategy"):
+        action = dynamo._FrameAction
+        strategy = dynamo._FrameExecStrategy(getattr(action, itself), getattr(action, callees))
+        dynamo.set_code_exec_strategy(code, strategy)
+    elif itself == "SKIP" and hasattr(dynamo, "skip_code"):
+        dynamo.skip_code(code)  # before torch 2.7
+
+
+def _nothing() -> None:
+    """Any function."""

@@ -139,6 +139,20 @@ def test_a_failed_write_is_raised_once(tmp_path: Path, then: Callable[[WriteBehi
     writer.close()
 
 
+def test_the_save_that_is_told_of_a_failure_is_saved(tmp_path: Path) -> None:
+    store = Failing(tmp_path, WriteError("the disk was full"))
+    writer = WriteBehind(store)
+    writer.save({"n": 1})
+
+    with pytest.raises(WriteError, match="the disk was full"):
+        writer.save({"n": 2})
+
+    writer.close()
+    found = store.load()
+    assert found is not None
+    assert found.state == {"n": 2}
+
+
 def test_a_failure_of_any_kind_is_raised(tmp_path: Path) -> None:
     writer = WriteBehind(Failing(tmp_path, ZeroDivisionError("odd")))
     writer.save({})

@@ -239,8 +239,9 @@ def test_a_file_that_may_not_be_read_is_no_reason_to_go_back(
 
     monkeypatch.setattr("gradkeeper.checkpoint.storage.Disk.open", refuse)
 
-    with pytest.raises(UnreadableError, match="save-000003 cannot be read: Permission denied"):
-        Store(run).load()
+    with pytest.warns(CheckpointWarning, match="`latest` cannot be read: Permission denied"):
+        with pytest.raises(UnreadableError, match="save-000003 cannot be read: Permission denied"):
+            Store(run).load()
 
 
 def test_a_damaged_one_pushes_no_good_one_out(run: Path) -> None:

@@ -2,17 +2,19 @@
 
 import json
 import os
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import fsspec  # type: ignore[import-untyped]
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradkeeper.checkpoint import Store, WriteError
+from gradkeeper.checkpoint import AllDamagedError, CheckpointWarning, Store, WriteError
 from gradkeeper.checkpoint.store import outdated
 
 
@@ -192,3 +194,62 @@ def test_every_file_and_folder_is_synced_before_the_save_returns(
         "LATEST",
         "run",
     ]
+
+
+WRONG = {
+    "empty": b"",
+    "garbage": b"\xff\xfe{}",
+    "no name": b"save-latest\n",
+    "not there": b"save-000009\n",
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize("kind", ["disk", "memory"])
+def test_a_damaged_latest_is_told_and_costs_no_checkpoint(
+    tmp_path: Path, kind: str, wrong: bytes
+) -> None:
+    folder = str(tmp_path) if kind == "disk" else f"memory://latest/{tmp_path.name}"
+    store = Store(folder)
+    for number in range(3):
+        store.save({"n": number})
+    _put(folder, "latest", wrong)
+
+    with pytest.warns(CheckpointWarning, match="`latest` (is damaged|names save-000009)"):
+        found = Store(folder).load()
+
+    assert found is not None
+    assert found.state == {"n": 2}
+    Store(folder).save({"n": 3})
+    assert Store(folder).names() == ["save-000002", "save-000003", "save-000004"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Store(folder).load() is not None  # mended by the save
+
+
+def test_a_damaged_latest_makes_no_damaged_checkpoint_look_unfinished(tmp_path: Path) -> None:
+    folder = f"memory://latest/{tmp_path.name}"
+    Store(folder).save({"n": 0})
+    _put(folder, "latest", b"?")
+    _put(folder, "save-000001/manifest.json", b"")
+
+    with pytest.warns(CheckpointWarning, match="`latest` is damaged"):
+        with pytest.raises(AllDamagedError):
+            Store(folder).load()
+
+    Store(folder).save({"n": 1})
+    assert Store(folder).names() == ["save-000001", "save-000002"]  # for a person to look at
+
+
+def test_a_latest_that_is_no_file_is_told(tmp_path: Path) -> None:
+    Store(tmp_path).save({"n": 0})
+    (tmp_path / "latest").unlink()
+    (tmp_path / "latest").mkdir()
+
+    with pytest.warns(CheckpointWarning, match="`latest` cannot be read: Is a directory"):
+        assert Store(tmp_path).load() is not None
+
+
+def _put(folder: str, name: str, content: bytes) -> None:
+    with fsspec.open(f"{folder}/{name}", "wb") as stream:
+        stream.write(content)

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradkeeper.engine import WeightError
-from gradkeeper.engine.loss_weights import DeviceTally, Tally, Weights
+from gradkeeper.engine.loss_weights import DeviceTally, LossWeights, Tally
 
 HERE = torch.device("cpu")
 
 
-def count_all(tally: Weights, weights: list[float]) -> list[tuple[float, float]]:
+def count_all(tally: LossWeights, weights: list[float]) -> list[tuple[float, float]]:
     factors = []
     for weight in weights:
         tally.count(weight)

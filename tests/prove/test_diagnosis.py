@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 
 from gradkeeper.prove.diagnosis import began_anew, parting
-from gradkeeper.prove.record import Backward, Record, Step
+from gradkeeper.prove.record import BackwardRecord, Record, StepRecord
 
 TORCH = frozenset({"torch"})
 
 
 def run(first: int = 0, *, micro: int = 0, end: int = 4, spoiled: bool = False) -> Record:
     """Steps `first` to `end`; spoiled, its steps leave other weights."""
-    events: list[Backward | Step] = []
+    events: list[BackwardRecord | StepRecord] = []
     for step in range(first, end):
         for place in range(micro if step == first else 0, 2):
             events.append(
-                Backward(
+                BackwardRecord(
                     step=step - first,
                     micro=place,
                     weights=f"w{step}" + ("x" if spoiled and step > first else ""),
@@ -28,7 +28,7 @@ def run(first: int = 0, *, micro: int = 0, end: int = 4, spoiled: bool = False) 
                     loss=f"l{step}.{place}",
                 )
             )
-        events.append(Step(f"w{step + 1}" + ("x" if spoiled else ""), (0.1 / (step + 1),)))
+        events.append(StepRecord(f"w{step + 1}" + ("x" if spoiled else ""), (0.1 / (step + 1),)))
     return Record("command", events[0].weights, tuple(events), False, "final")
 
 
@@ -65,7 +65,7 @@ def test_a_restart_that_had_less_to_do_went_on_though_no_state_tells() -> None:
         "loss": "l",
     }
     one = replace(run(end=1).backwards[0], gradients=None, **asleep)
-    step = Step("w0", (0.0,))
+    step = StepRecord("w0", (0.0,))
     whole = replace(run(), began="w0", events=(one, step) * 4)
 
     assert not began_anew(replace(whole, events=(one, step) * 3), whole)
@@ -117,7 +117,7 @@ def test_gradients_that_were_pending_are_counted() -> None:
 def test_a_learning_rate_that_starts_over_is_told() -> None:
     restart = run(2, spoiled=True)
     events = [
-        replace(one, rates=(0.1,)) if isinstance(one, Step) else one for one in restart.events
+        replace(one, rates=(0.1,)) if isinstance(one, StepRecord) else one for one in restart.events
     ]
 
     found = parting(1, replace(restart, events=tuple(events)), run(), TORCH)

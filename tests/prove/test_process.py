@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gradkeeper.prove import ProveError, bootstrap
-from gradkeeper.prove.process import BOOTSTRAP, ENV, Ended, Plan, start
+from gradkeeper.prove.process import BOOTSTRAP, ENV, Ended, KillPlan, start
 from gradkeeper.prove.proof import KilledRun, checked, failure
 from gradkeeper.prove.working_copy import build, source_of
 
@@ -20,7 +20,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     place = build(source_of(command, here, [], folder), folder / "work")
     # On a busy machine a second may not be enough to say anything.
     for timeout in (1, 10, 100):
-        ended = start(command, place, folder / f"start-{timeout}", Plan(), timeout=timeout)
+        ended = start(command, place, folder / f"start-{timeout}", KillPlan(), timeout=timeout)
         if ended.last_words():
             break
     return ended

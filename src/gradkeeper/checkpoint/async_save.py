@@ -36,14 +36,17 @@ class WriteBehind:
         weakref.finalize(self, _tell, self._untold)
 
     def save(self, state: Any, *, facts: Mapping[str, Any] | None = None) -> None:
-        """Returns when the state is copied. Raises what became of the save before, if it failed."""
+        """Returns when the state is copied. If the save before failed, that is raised then: this
+        one is being written all the same."""
         self._check_open()
-        self._writing.join()
-        self._raise_failure()
+        self.settle()
         facts = deepcopy(dict(facts or {}))
         encode_plain(facts, root="facts")  # refused here, at the caller's line
         snapshot = self._copied(snapshot_of(state))
+        failure = self.take_failure()
         self._writing.run(lambda: self._write(snapshot, facts))
+        if failure is not None:
+            raise failure
 
     def save_now(self, state: Any, *, facts: Mapping[str, Any] | None = None) -> str:
         """Durable on return.
@@ -51,15 +54,30 @@ class WriteBehind:
         An earlier failure is raised only after that: whoever is about to be killed needs this one.
         """
         self._check_open()
-        self._writing.join()
+        self.settle()
         self.last = self.store.save(state, facts=facts)
         self._raise_failure()
         return self.last
 
     def wait(self) -> None:
         """Until the last save is durable; raises if it failed."""
-        self._writing.join()
+        self.settle()
         self._raise_failure()
+
+    def settle(self) -> None:
+        """Until nothing is being written; what failed is told at the next call."""
+        self._writing.join()
+
+    def take_failure(self) -> WriteError | None:
+        """Of a save that was written behind, if nobody was told: whoever takes it tells."""
+        if not self._untold:
+            return None
+        failure = self._untold.pop()
+        if isinstance(failure, WriteError):
+            return failure
+        told = WriteError(f"{self.store.folder}: a save behind failed: {failure!r}")
+        told.__cause__ = failure
+        return told
 
     def close(self) -> None:
         """Waits, gives the memory back, and raises what nobody was told yet."""
@@ -94,12 +112,9 @@ class WriteBehind:
             self._untold.append(_released(error))
 
     def _raise_failure(self) -> None:
-        if not self._untold:
-            return
-        failure = self._untold.pop()
-        if isinstance(failure, WriteError):
+        failure = self.take_failure()
+        if failure is not None:
             raise failure
-        raise WriteError(f"{self.store.folder}: a save behind failed: {failure!r}") from failure
 
     def _check_open(self) -> None:
         if self._closed:

@@ -24,7 +24,7 @@ from gradkeeper.checkpoint.errors import DamagedError, MissingError, ReadError, 
 from gradkeeper.checkpoint.manifest import FileFacts, Manifest
 from gradkeeper.checkpoint.peers import Peers, all_of, first_of
 from gradkeeper.checkpoint.storage import MANIFEST, Sink, Storage
-from gradkeeper.checkpoint.tensors import Block, View, lay_out, restore
+from gradkeeper.checkpoint.tensors import MemoryBlock, View, lay_out, restore
 
 if TYPE_CHECKING:
     import torch
@@ -36,7 +36,7 @@ class Snapshot:
 
     tree: Any
     views: dict[str, View]
-    blocks: list[Block]
+    blocks: list[MemoryBlock]
 
     @property
     def size(self) -> int:
@@ -214,6 +214,42 @@ def verify(storage: Storage, name: str, *, moved: bool = False) -> Manifest:
                     checksum.update(chunk)
                 _check(file, facts, checksum)
         return found
+
+
+class UnreadTensor:
+    """A tensor of a checkpoint, read when somebody asks."""
+
+    def __init__(self, view: View, read: Callable[[View], "torch.Tensor"]) -> None:
+        self.view = view
+        self._read = read
+
+    def read(self) -> "torch.Tensor":
+        return self._read(self.view)
+
+    def numpy(self) -> Any:
+        """As decoding asks of what is to be an array."""
+        return self.read().numpy()
+
+
+def unread(storage: Storage, name: str, *, moved: bool = False) -> list[Any]:
+    """By part, the state with an `UnreadTensor` for each tensor. Every file is verified first."""
+    found = verify(storage, name, moved=moved)
+    with _about(storage, name):
+        return [_unread_part(storage, name, found, part) for part in range(found.parts)]
+
+
+def _unread_part(storage: Storage, name: str, whole: Manifest, part: int) -> Any:
+    path = f"{name}/{tensors.file_of(part)}"
+    with storage.open(path) as stream:
+        starts = tensors.block_starts(stream)
+
+    def read(view: View) -> "torch.Tensor":
+        with _about(storage, name), storage.open(path) as stream:
+            return tensors.read_one(stream, view, starts[view.block])
+
+    described = described_part(storage, name, whole, part)
+    views = {key: UnreadTensor(view, read) for key, view in described.views.items()}
+    return decode(described.tree, views)
 
 
 @contextmanager

@@ -90,4 +90,4 @@ class _Sum:
 
     def pieces(self) -> tuple[str, ...]:
         done = self._done + ([self._open] if self._size % PIECE else [])
-        return tuple(f"{one:08x}" for one in done)
+        return tuple(f"{crc:08x}" for crc in done)

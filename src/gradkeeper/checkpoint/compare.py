@@ -19,23 +19,23 @@ class Difference:
     what: str
 
 
-def differences(one: Any, other: Any, path: KeyPath = ()) -> Iterator[Difference]:
-    if type(one) is not type(other) or one is MISSING:
-        yield Difference(spelled("state", path), _in_words(one, other))
-    elif isinstance(one, dict):
-        for key in {**one, **other}:
-            yield from differences(one.get(key, MISSING), other.get(key, MISSING), (*path, key))
-    elif isinstance(one, list | tuple):
-        yield from _of_lists(one, other, path)
+def differences(value: Any, other: Any, path: KeyPath = ()) -> Iterator[Difference]:
+    if type(value) is not type(other) or value is MISSING:
+        yield Difference(spelled("state", path), _in_words(value, other))
+    elif isinstance(value, dict):
+        for key in {**value, **other}:
+            yield from differences(value.get(key, MISSING), other.get(key, MISSING), (*path, key))
+    elif isinstance(value, list | tuple):
+        yield from _of_lists(value, other, path)
     else:
-        what = _of_leaves(one, other)
+        what = _of_leaves(value, other)
         if what:
             yield Difference(spelled("state", path), what)
 
 
-def _of_lists(one: Any, other: Any, path: KeyPath) -> Iterator[Difference]:
-    for number in range(max(len(one), len(other))):
-        left = one[number] if number < len(one) else MISSING
+def _of_lists(value: Any, other: Any, path: KeyPath) -> Iterator[Difference]:
+    for number in range(max(len(value), len(other))):
+        left = value[number] if number < len(value) else MISSING
         right = other[number] if number < len(other) else MISSING
         yield from differences(left, right, (*path, number))
 
@@ -55,12 +55,12 @@ class Distance:
         return f"{self.elements:,} of {self.of:,} elements"
 
 
-def distance(one: Any, other: Any) -> Distance | None:
+def distance(value: Any, other: Any) -> Distance | None:
     """None where they are equal, bit by bit."""
-    left, right = _flat(one), _flat(other)
+    left, right = _flat(value), _flat(other)
     if left.tobytes() == right.tobytes():
         return None
-    left, right = _numbers(left, one.dtype), _numbers(right, one.dtype)
+    left, right = _numbers(left, value.dtype), _numbers(right, value.dtype)
     differing = (left != right) & ~((left != left) & (right != right))
     count = int(differing.sum())
     return Distance(count, int(left.size), _most(left, right) if count else 0.0)
@@ -71,14 +71,14 @@ def kind_of(tensor: Any) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
 
 
-def _of_leaves(one: Any, other: Any) -> str:
+def _of_leaves(value: Any, other: Any) -> str:
     import numpy
     import torch
 
-    if isinstance(one, torch.Tensor | numpy.ndarray):
-        return _of_tensors(one, other)
+    if isinstance(value, torch.Tensor | numpy.ndarray):
+        return _of_tensors(value, other)
     # NaN equals itself here, and 0.0 is not -0.0: what counts is what would be loaded.
-    return "" if _bits(one) == _bits(other) else _in_words(one, other)
+    return "" if _bits(value) == _bits(other) else _in_words(value, other)
 
 
 def _bits(value: Any) -> Any:
@@ -94,10 +94,10 @@ def _bits(value: Any) -> Any:
     return value
 
 
-def _of_tensors(one: Any, other: Any) -> str:
-    if (one.dtype, one.shape) != (other.dtype, other.shape):
-        return _in_words(one, other)
-    found = distance(one, other)
+def _of_tensors(value: Any, other: Any) -> str:
+    if (value.dtype, value.shape) != (other.dtype, other.shape):
+        return _in_words(value, other)
+    found = distance(value, other)
     if found is None:
         return ""
     most = f" differ, by at most {found.most:.6g}" if found.elements else ""
@@ -148,8 +148,8 @@ def _most(left: "numpy.ndarray[Any, Any]", right: "numpy.ndarray[Any, Any]") -> 
     return float(numpy.nan_to_num(distance[~both_nan], nan=numpy.inf, posinf=numpy.inf).max())
 
 
-def _in_words(one: Any, other: Any) -> str:
-    return f"{_word(one)} against {_word(other)}"
+def _in_words(value: Any, other: Any) -> str:
+    return f"{_word(value)} against {_word(other)}"
 
 
 def _word(value: Any) -> str:

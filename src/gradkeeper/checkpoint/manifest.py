@@ -151,12 +151,12 @@ WIDTH = 96
 def _pretty(value: Any, margin: str = "") -> str:
     inner = margin + " "
     if isinstance(value, dict):
-        parts = [f"{_scalar(key)}: {_pretty(one, inner)}" for key, one in value.items()]
+        parts = [f"{_scalar(key)}: {_pretty(part, inner)}" for key, part in value.items()]
         return _joined("{}", parts, margin)
     if isinstance(value, list):
-        if not any(isinstance(one, dict | list) for one in value):
+        if not any(isinstance(item, dict | list) for item in value):
             return _scalar(value)
-        return _joined("[]", [_pretty(one, inner) for one in value], margin)
+        return _joined("[]", [_pretty(item, inner) for item in value], margin)
     return _scalar(value)
 
 

@@ -36,7 +36,7 @@ def all_of(peers: Peers, act: Callable[[], T]) -> list[T]:
     if failure is not None:
         raise failure
     _raise_told(told)
-    return [one for one, _ in told]
+    return [answer for answer, _ in told]
 
 
 def first_of(peers: Peers, act: Callable[[], T]) -> T:

@@ -37,6 +37,8 @@ from gradkeeper.checkpoint.peers import Alone, Peers, first_of
 from gradkeeper.checkpoint.storage import LATEST, MANIFEST, storage_at
 
 NUMBERED = re.compile(r"save-(\d{6,})")
+KEEP = 3
+"""How many of the newest stay, where nobody says."""
 
 
 class Store:
@@ -52,7 +54,7 @@ class Store:
         self,
         folder: str | os.PathLike[str],
         *,
-        keep: int = 3,
+        keep: int = KEEP,
         keep_every: int | None = None,
         peers: Peers | None = None,
     ) -> None:
@@ -175,18 +177,35 @@ class Store:
         if MANIFEST in names:
             # Else a run that was pointed one level too deep would start from nothing, in silence.
             raise ReadError(f"{self.folder} is itself a checkpoint: give the folder that holds it")
+        _, wrong = self._latest()
+        if wrong:
+            _warn(f"{self.folder}: `{LATEST}` {wrong}; the newest good checkpoint is looked for")
         return sorted(_numbers(names), reverse=True)
 
     def _numbers(self) -> list[int]:
         return _numbers(self._storage.names())
 
     def _last_finished(self) -> int:
-        """The save that `latest` names; 0 where there is none."""
+        """The save that `latest` names; 0 where there is none yet. Where it is damaged, nothing is
+        taken for unfinished: nobody can say so."""
+        number, wrong = self._latest()
+        return max(self._numbers(), default=0) if wrong else number
+
+    def _latest(self) -> tuple[int, str]:
+        """The save that `latest` names, and what is wrong with it."""
         try:
             with self._storage.open(LATEST) as stream:
-                return max(_numbers([stream.read(100).decode().strip()]), default=0)
-        except (OSError, UnicodeDecodeError):
-            return 0
+                text = stream.read(100).decode("utf-8", "replace").strip()
+        except FileNotFoundError:
+            return 0, ""
+        except OSError as error:
+            return 0, f"cannot be read: {error.strerror or error}"
+        numbers = _numbers([text])
+        if not numbers:
+            return 0, f"is damaged, and names no checkpoint but {text[:40]!r}"
+        if numbers[0] not in self._numbers():
+            return 0, f"names {text}, which is not there"
+        return numbers[0], ""
 
     def _is_unfinished(self, number: int) -> bool:
         """Whether a kill can explain it: where nothing is renamed, a save appears bit by bit."""

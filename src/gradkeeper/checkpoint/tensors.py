@@ -14,7 +14,7 @@ https://github.com/huggingface/safetensors#format
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any
 
 from gradkeeper.checkpoint.checksum import Checksum, Chunk
@@ -29,7 +29,7 @@ ALIGNED = 16
 
 
 @dataclass(frozen=True)
-class Block:
+class MemoryBlock:
     """A run of memory that is written as one tensor of the file."""
 
     name: str
@@ -69,8 +69,8 @@ class _Span:
         return (self.start, tensor.dtype, tensor.shape, tensor.stride())
 
 
-def lay_out(tensors: Mapping[str, "torch.Tensor"]) -> tuple[list[Block], dict[str, View]]:
-    blocks: list[Block] = []
+def lay_out(tensors: Mapping[str, "torch.Tensor"]) -> tuple[list[MemoryBlock], dict[str, View]]:
+    blocks: list[MemoryBlock] = []
     views: dict[str, View] = {}
     for group in _sharing(_span(name, tensor) for name, tensor in tensors.items()):
         block, start = _block(group)
@@ -156,7 +156,7 @@ def _overlapping(spans: list[_Span]) -> list[list[_Span]]:
     return groups
 
 
-def _block(group: list[_Span]) -> tuple[Block, int]:
+def _block(group: list[_Span]) -> tuple[MemoryBlock, int]:
     """The memory of a group, and where in the storage it starts."""
     first = group[0]
     alike = {span.geometry for span in group}
@@ -172,26 +172,26 @@ def _block(group: list[_Span]) -> tuple[Block, int]:
     return _patchwork(group, start, stop)
 
 
-def _named(name: str, tensor: "torch.Tensor", memory: "torch.Tensor") -> Block:
+def _named(name: str, tensor: "torch.Tensor", memory: "torch.Tensor") -> MemoryBlock:
     dtype = str(tensor.dtype).removeprefix("torch.")
-    return Block(name, dtype, tuple(tensor.shape), tensor.itemsize, memory)
+    return MemoryBlock(name, dtype, tuple(tensor.shape), tensor.itemsize, memory)
 
 
-def _patchwork(group: list[_Span], start: int, stop: int) -> tuple[Block, int]:
+def _patchwork(group: list[_Span], start: int, stop: int) -> tuple[MemoryBlock, int]:
     """Memory that no single tensor of the group shows whole and in order."""
     # The largest storage: memory that came from elsewhere can lie in two, one within the other.
     tensor = max(group, key=lambda span: span.tensor.untyped_storage().nbytes()).tensor
     if len({span.tensor.dtype for span in group}) > 1:
         start -= start % ALIGNED
         memory = bytes_of(tensor, start, stop)
-        return Block(group[0].name, "uint8", (stop - start,), 1, memory), start
+        return MemoryBlock(group[0].name, "uint8", (stop - start,), 1, memory), start
     memory = bytes_of(tensor, start, stop)
     dtype = str(tensor.dtype).removeprefix("torch.")
     shape = (memory.numel() // tensor.itemsize,)
-    return Block(group[0].name, dtype, shape, tensor.itemsize, memory), start
+    return MemoryBlock(group[0].name, dtype, shape, tensor.itemsize, memory), start
 
 
-def _view(span: _Span, block: Block, start: int) -> View:
+def _view(span: _Span, block: MemoryBlock, start: int) -> View:
     shape = tuple(span.tensor.shape)
     dtype = str(span.tensor.dtype).removeprefix("torch.")
     offset = span.start - start
@@ -240,12 +240,12 @@ def file_of(part: int) -> str:
     return f"part-{part:05}.safetensors" if part else FILE
 
 
-def in_order(blocks: Iterable[Block]) -> list[Block]:
+def in_order(blocks: Iterable[MemoryBlock]) -> list[MemoryBlock]:
     """Large elements first: then each block is aligned for whoever maps the file."""
     return sorted(blocks, key=lambda block: -block.itemsize)
 
 
-def header(blocks: Iterable[Block]) -> bytes:
+def header(blocks: Iterable[MemoryBlock]) -> bytes:
     table: dict[str, Any] = {}
     end = 0
     for block in blocks:
@@ -258,7 +258,7 @@ def header(blocks: Iterable[Block]) -> bytes:
     return len(text).to_bytes(8, "little") + text
 
 
-def write(stream: Sink, blocks: list[Block], checksum: Checksum) -> None:
+def write(stream: Sink, blocks: list[MemoryBlock], checksum: Checksum) -> None:
     for chunk in _gathered(_pieces(blocks)):
         checksum.update(chunk)
         write_all(stream, chunk)
@@ -272,7 +272,7 @@ def write_all(stream: Sink, chunk: Chunk) -> None:
         rest = rest[len(rest) if taken is None else taken :]
 
 
-def _pieces(blocks: list[Block]) -> Iterator[Chunk]:
+def _pieces(blocks: list[MemoryBlock]) -> Iterator[Chunk]:
     yield header(blocks)
     for block in blocks:
         memory = block.memory.cpu().numpy().data
@@ -311,6 +311,30 @@ def read(stream: IO[bytes], size: int, checksum: Checksum) -> dict[str, "torch.T
         _fill(stream, memory.numpy().data, checksum)
         blocks[name] = memory
     return blocks
+
+
+def block_starts(stream: IO[bytes]) -> dict[str, int]:
+    """Where in the file each block begins."""
+    length = int.from_bytes(stream.read(8), "little")
+    table = json.loads(stream.read(length))
+    return {name: 8 + length + int(facts["data_offsets"][0]) for name, facts in table.items()}
+
+
+def read_one(stream: IO[bytes], view: View, start: int) -> "torch.Tensor":
+    """One tensor of the file, in memory of its own; its block begins at `start`."""
+    import torch
+
+    itemsize = torch.empty(0, dtype=getattr(torch, view.dtype)).itemsize
+    length = _reach(view.shape, view.stride) * itemsize
+    memory = torch.empty(length, dtype=torch.uint8, device="cpu")
+    stream.seek(start + view.offset)
+    rest = memory.numpy().data
+    while rest:
+        count = stream.readinto(rest)  # type: ignore[attr-defined]
+        if not count:
+            raise DamagedError("it ends too early")
+        rest = rest[count:]
+    return _show(replace(view, offset=0), memory)
 
 
 def _table(text: bytes, room: int) -> list[tuple[str, int]]:

@@ -7,6 +7,7 @@ close           what a window's end does: normalise, unscale, clip, step, tick, 
 gradients       what lies in `.grad`: measured, scaled, clipped, cleared
 engine          hands out windows, and knows who owns what
 owner           a model, its optimizer, and how that spends
+census          how much of a model trains, told once
 precision       fp32, bf16, fp16
 schedule        what ticks once per step
 batches         the loader, how far it has been read, and onto which device
@@ -16,6 +17,7 @@ progress        what is told of each window: a bar, and numbers for `log=`
 shared          what all windows of one engine share
 single_process  one process: nobody to agree with
 preemption      SIGTERM and SIGUSR1
+determinism     what stands in the way of bit for bit
 errors          what is refused
 data            the position in a loader, exactly
 ranks           several processes that train one model

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -22,16 +23,16 @@ from gradkeeper.source_line import NOWHERE
 # Whether a backward reached any of the owner's parameters.
 
 
-Mark = tuple[int, int] | None
+CreditMark = tuple[int, int] | None
 
 
-class Witness:
+class CreditedParameter:
     """One parameter that is usually credited: two reads tell, in place of a look at all of them."""
 
     def __init__(self) -> None:
         self._parameter: Tensor | None = None
 
-    def mark(self) -> Mark:
+    def mark(self) -> CreditMark:
         """Changes whenever the parameter is credited."""
         if self._parameter is None or self._parameter.grad is None:
             return None
@@ -52,7 +53,7 @@ class Witness:
 
 def reaches(loss: Tensor, parameters: Sequence[Tensor]) -> bool:
     """Walks the graph. A custom function counts as reaching: checkpoints may hide behind one."""
-    wanted = {id(one) for one in parameters}
+    wanted = {id(parameter) for parameter in parameters}
     if id(loss) in wanted:
         return True
     seen = set()
@@ -76,7 +77,7 @@ class Crediting:
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
-        self._witness = Witness()
+        self._witness = CreditedParameter()
         self.site = NOWHERE
         """Of the last one."""
 
@@ -162,4 +163,8 @@ def only_zeros_reach(leaves: list[Tensor]) -> Iterator[None]:
 
 
 def _zeros(gradient: Tensor) -> Tensor:
-    return gradient * 0 if gradient.is_sparse else gradient.new_zeros(gradient.shape)
+    if gradient.is_sparse:
+        return gradient * 0
+    # Of a shard, a shard.
+    made: Tensor = torch.zeros_like(gradient)
+    return made if hasattr(gradient, "to_local") else gradient.new_zeros(gradient.shape)

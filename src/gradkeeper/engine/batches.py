@@ -48,9 +48,9 @@ def moved(batch: Any, device: torch.device) -> Any:
             items = {key: moved(value, device) for key, value in batch.items()}
             return items if type(batch) is dict or not hasattr(batch, "to") else batch.to(device)
         case tuple() if hasattr(batch, "_fields"):
-            return type(batch)(*(moved(one, device) for one in batch))
+            return type(batch)(*(moved(part, device) for part in batch))
         case list() | tuple():
-            return type(batch)(moved(one, device) for one in batch)
+            return type(batch)(moved(part, device) for part in batch)
     return batch.to(device) if hasattr(batch, "to") else batch
 
 
@@ -192,12 +192,12 @@ def group_of(stream: "Stream | EvenStream", size: int) -> list[Any]:
 # One call of windows() or batches(): what was asked for, and how far it has come.
 
 
-Kind = Literal["windows", "batches"]
+LoopKind = Literal["windows", "batches"]
 
 
 @dataclass(slots=True, eq=False)
 class Loop:
-    kind: Kind
+    kind: LoopKind
     size: int
     epochs: int
     stream: "Stream | EvenStream"
@@ -243,6 +243,13 @@ class Loop:
             "shape": self.signature,
             "stream": self.stream.state(),
         }
+
+    def restore(self, state: dict[str, Any], feed: dict[str, Any]) -> None:
+        """Goes on from there; `feed` is the place in its loader."""
+        self.handed = state["handed"]
+        self.stream.restore(state["stream"])
+        position = Position(state["epoch"], state["batch"])
+        self.stream.resume_epoch(position, feed, ended=state["ended"])
 
     def take_open(self) -> "OpenWindow | None":
         taken, self.open = self.open, None

@@ -114,7 +114,7 @@ def prepare(owner: Owner, pending: Pending, shared: Shared) -> float:
     if not weights.total:
         raise RefusedError(NO_WEIGHT)
     if not norm.finite:
-        norm = shared.ranks.reconsidered(norm, gradients(owner.parameters))
+        norm = shared.ranks.reconsidered(norm, owner.parameters)
         if not norm.finite:
             raise RefusedError(_nonfinite(owner), nonfinite=True)
     _note(owner, shared, owner.clip.finish(owner.parameters, weights.scale, norm))
@@ -127,6 +127,7 @@ def finish_step(owner: Owner, shared: Shared, pending: Pending, norm: float | No
     loss = pending.mean_loss if journal.patient or pending.on_host else None
     journal.write(ev.Step, optimizer=owner.name, loss=loss, norm=norm)
     owner.steps += 1
+    shared.ranks.stepped(owner)
     update_scale(owner, journal, finite=True)
     owner.schedule.tick()
     if owner.schedule.name:
@@ -175,7 +176,7 @@ def _nonfinite(owner: Owner) -> str:
 # Steps of optimizers that evaluate the loss themselves, as LBFGS does.
 
 
-class Snapshot:
+class BeforeStep:
     """Weights and optimizer state before the step: by the time one fails, both have moved."""
 
     def __init__(self, owner: Owner) -> None:
@@ -219,7 +220,7 @@ def settle_by_closure(
     owner: Owner, shared: Shared, evaluate: Callable[[], Pending]
 ) -> tuple[Outcome, Pending]:
     evaluations = Evaluations(owner, shared, evaluate)
-    before = Snapshot(owner)
+    before = BeforeStep(owner)
     try:
         owner.optimizer.step(evaluations)  # type: ignore[arg-type]
         finish_step(owner, shared, evaluations.first or Pending(), evaluations.norm)

@@ -1,25 +1,29 @@
 """The engine hands out windows and knows who owns what. What a window does: see window.py."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Literal, TypeVar
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from gradkeeper.engine.batches import Kind, Loop, Stream, mover
-from gradkeeper.engine.data.choice import Unstated
-from gradkeeper.engine.errors import SetupError, UnknownOwnerError, UnusedWindowError
-from gradkeeper.engine.journal import Journal
+from gradkeeper.checkpoint.store import KEEP
+from gradkeeper.checkpoint.weight_files import SHARD_BYTES, Form
+from gradkeeper.engine.batches import Loop, LoopKind, Stream, mover
+from gradkeeper.engine.census import tell_census
+from gradkeeper.engine.data.other_loaders import UNSTATED, Unstated
+from gradkeeper.engine.determinism import Probe, ask_for_determinism, on_gpu
+from gradkeeper.engine.errors import EngineError, SetupError, UnknownOwnerError, UnusedWindowError
+from gradkeeper.engine.journal import Journal, warn_at
 from gradkeeper.engine.leftovers import Leftovers
 from gradkeeper.engine.owner import Owner, PrecisionName, open_books, owners_of
 from gradkeeper.engine.progress import Log, no_log, progress_for, values_of, windows_in
 from gradkeeper.engine.ranks import EvenStream, Sync, ranks_of
-from gradkeeper.engine.resume.loaders import Loaders
 from gradkeeper.engine.resume.run_folder import folder_of
 from gradkeeper.engine.resume.saver import Saver
-from gradkeeper.engine.resume.stateful import KeptState
+from gradkeeper.engine.resume.weights import export, weights_of
 from gradkeeper.engine.shared import Shared
 from gradkeeper.engine.window import Window
 from gradkeeper.model import Tape
@@ -44,7 +48,8 @@ class Engine:
     on_nonfinite: NaN or inf in the gradients never reach the weights; "raise" raises
         NonFiniteError, "skip" takes no step and goes on. An overflow of fp16's scale is a skip.
     sync: on several ranks, on which micro-batches of a window gradients are exchanged: "last"
-        (default for DDP) or "every" (default for FSDP2).
+        (default for DDP) or "every" (default for FSDP2). "shards", where groups of ranks shard and
+        each group is a copy (HSDP): within a group on every one, between the copies on the last.
     to: a device that micro-batches are moved to, whatever they are made of; None leaves them.
     progress: shows a bar for each epoch, on the first rank only.
     log: a function that is called with the step and a dict of numbers (loss, grad_norm, weight,
@@ -60,6 +65,9 @@ class Engine:
         refused.
     unstated: what becomes of a loader that cannot say where it is: on resume its batches are "read"
         again up to the place, or it is "refuse"d before training begins.
+    deterministic: sets torch.use_deterministic_algorithms and cudnn.benchmark for the whole
+        process, so that an operation that cannot repeat itself raises; refused where a setting that
+        it needs had to be made before the process began.
     """
 
     def __init__(
@@ -79,14 +87,17 @@ class Engine:
         tape: Tape | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         save_every: int | None = None,
-        keep: int = 3,
+        keep: int = KEEP,
         keep_every: int | None = None,
         overwrite: bool = False,
-        unstated: Unstated = "read",
+        unstated: Unstated = UNSTATED,
+        deterministic: bool = False,
     ) -> None:
         if on_nonfinite not in ("raise", "skip"):
             raise SetupError(f"on_nonfinite is 'raise' or 'skip', not {on_nonfinite!r}")
         self._owners = owners_of(model, optimizer, scheduler, clip_norm, clip_value, precision)
+        if deterministic:
+            ask_for_determinism(gpu=on_gpu(self._owners.values()))
         self._move = mover(to)
         self._logs = log is not None
         self._log = log or no_log
@@ -103,10 +114,12 @@ class Engine:
             told_of_coupling=not ranks.first,
         )
         open_books(self._owners.values(), self._journal)
-        self._run = KeptState(self._owners)
-        self._loaders = Loaders(unstated=unstated)
+        if ranks.first:
+            tell_census(self._owners)
         folder = folder_of(checkpoint, ranks, keep=keep, keep_every=keep_every, overwrite=overwrite)
-        self._saver = Saver(self._run, self._shared, self._loaders, folder, save_every)
+        self._saver = Saver(
+            self._owners, self._shared, folder, save_every=save_every, unstated=unstated
+        )
 
     @property
     def tape(self) -> Tape:
@@ -181,6 +194,80 @@ class Engine:
         """
         return self._saver.resume()
 
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        to: Form = "safetensors",
+        owner: str | None = None,
+        shard_bytes: int = SHARD_BYTES,
+        overwrite: bool = False,
+    ) -> list[str]:
+        """Writes the model's weights for others to read, and returns the files. On several ranks,
+        all of them call it.
+
+        path: a folder, as from_pretrained() reads it; or, if it ends in .safetensors, one file.
+        to: "safetensors", or "dcp" for a folder that torch.distributed.checkpoint reads.
+        owner: whose model; may be left out where there is one owner only.
+        shard_bytes: a folder gets several files and an index where its weights take more.
+        overwrite: weights that are there already are replaced; else that is refused.
+        """
+        model = self._owner(owner).model
+        weights, left = weights_of(model)
+        if left and self._shared.ranks.first:
+            warn_at(
+                self._journal.here(),
+                f"{', '.join(left[:3])} of the model's state is no tensor, and is not exported",
+            )
+        return export(
+            weights,
+            path,
+            to=to,
+            shard_bytes=shard_bytes,
+            overwrite=overwrite,
+            peers=self._shared.ranks.peers(),
+        )
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Around what is not training: evaluation, sampling, a warm-up. For a `with` block.
+
+        What is new is saved as the block begins, behind it, so that SIGTERM and SIGUSR1 end the
+        process at once, wherever in the block it is. Random numbers drawn inside are taken back at
+        its end: the training does not depend on them, nor on whether the block was cut off. A run
+        that resumes goes on behind a block inside a loop, and runs one between loops again.
+
+        Inside a loop of batches(), and on several ranks, the save waits for the next boundary as
+        elsewhere. Without `checkpoint=` only the random numbers are kept apart.
+        """
+        return self._saver.aside()
+
+    def probe(self, step: Callable[[Window], object], owner: str | None = None) -> Probe:
+        """Runs one window twice from one state, and compares weights and buffers bit by bit.
+
+        Nothing is trained by it: weights, optimizer, scheduler, random generators and what is
+        tracked are put back, and nothing is saved, logged or shown. A third run asks torch which
+        operations it has no deterministic algorithm for. Needs memory for two more copies of all.
+
+        step: what stands inside the window's block; takes the window, and makes its backward calls
+            on a batch that you bring.
+        owner: whose window; may be left out where there is one owner only.
+        """
+        mine = self._owner(owner)
+        if self._shared.ranks.rank is not None:
+            raise EngineError("a probe runs in one process: start this program without torchrun")
+
+        def once() -> None:
+            with Window(mine, self._shared) as window:
+                step(window)
+            if not window.stepped:
+                raise EngineError(f"the probe's window took no step: {window.reason}")
+
+        closed, self._shared.closed = self._shared.closed, _not_told
+        try:
+            return self._saver.probe(mine, once)
+        finally:
+            self._shared.closed = closed
+
     def track(self, name: str, thing: Thing) -> Thing:
         """Keeps `thing` too, and hands it back.
 
@@ -188,7 +275,7 @@ class Engine:
         thing: anything with state_dict() and load_state_dict(), a random generator, a list or a
             dict. It is filled again in place, at resume() or when it is tracked after that.
         """
-        self._run.track(name, thing)
+        self._saver.track(name, thing)
         return thing
 
     def state_dict(self) -> dict[str, Any]:
@@ -202,8 +289,8 @@ class Engine:
         """
         self._saver.load(state)
 
-    def _loop(self, kind: Kind, loader: Iterable[Any], size: int, epochs: int) -> Loop:
-        number, feed = self._loaders.of(loader)
+    def _loop(self, kind: LoopKind, loader: Iterable[Any], size: int, epochs: int) -> Loop:
+        number, feed = self._saver.loaders.of(loader)
         stream = self._shared.ranks.even(Stream(loader, feed, self._move, self._journal))
         return Loop(kind, size, epochs, stream, number)
 
@@ -216,6 +303,8 @@ class Engine:
                 windows = windows_in(loop.stream.length, loop.size)
                 self._progress.begin(epoch, loop.epochs, windows, loop.handed)
                 yield loop.stream
+            for owner in self._owners.values():
+                self._shared.ranks.ended(owner)
         except BaseException:
             self._shared.ranks.left()
             raise
@@ -235,7 +324,7 @@ class Engine:
     def _owner(self, name: str | None) -> Owner:
         if name is None and len(self._owners) == 1:
             return next(iter(self._owners.values()))
-        known = ", ".join(repr(one) for one in self._owners)
+        known = ", ".join(repr(owner) for owner in self._owners)
         if name is None:
             raise UnknownOwnerError(
                 f"this engine has owners {known}: say which one a window credits, with "
@@ -255,6 +344,10 @@ class Engine:
             rate = self._owners[window.owner].optimizer.param_groups[0]["lr"]
             prefix = "" if len(self._owners) == 1 else f"{window.owner}/"
             self._log(window.step, values_of(window, float(rate), prefix=prefix))
+
+
+def _not_told(window: Window) -> None:
+    return
 
 
 def _check_counts(**counts: int) -> None:

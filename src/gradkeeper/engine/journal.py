@@ -17,7 +17,7 @@ from gradkeeper.source_line import NOWHERE, user_site
 
 MOST_EVENTS = 20_000
 
-Note = tuple[type[Event], Site, dict[str, Any]]
+JournalLine = tuple[type[Event], Site, dict[str, Any]]
 
 
 class Journal:
@@ -28,12 +28,14 @@ class Journal:
         """This process's, where there are several."""
         self.site = NOWHERE
         """Where the user's code called the engine last."""
-        self._opening: tuple[Note, ...] = ()
-        self._notes: deque[Note] = deque(maxlen=most)
+        self._opening: tuple[JournalLine, ...] = ()
+        self._notes: deque[JournalLine] = deque(maxlen=most)
         self._tape = tape
         self.patient = tape is None
         """Whether events are made later, when nobody minds that a device is waited for."""
-        self._take: Callable[[Note], None] = self._notes.append if tape is None else self._record
+        self._take: Callable[[JournalLine], None] = (
+            self._notes.append if tape is None else self._record
+        )
 
     def here(self) -> Site:
         """What is written from now on happens at the user's present line."""
@@ -58,11 +60,11 @@ class Journal:
             tape.record(self._event(note))
         return tape
 
-    def _record(self, note: Note) -> None:
+    def _record(self, note: JournalLine) -> None:
         assert self._tape is not None
         self._tape.record(self._event(note))
 
-    def _event(self, note: Note) -> Event:
+    def _event(self, note: JournalLine) -> Event:
         kind, site, facts = note
         known = {name: fact() if callable(fact) else fact for name, fact in facts.items()}
         return kind(site=site, rank=self.rank, **known)

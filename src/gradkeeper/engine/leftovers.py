@@ -61,10 +61,10 @@ class Leftovers:
         self._window: Window | None = None
         self._thread = 0
         self._owner: Owner | None = None
-        for one in owners:
+        for owner in owners:
             # Undone with the engine: what comes and goes with each window costs twenty times as
             # much, and would have a compiled step compiled anew.
-            for undo in (_tap_step(one.optimizer, self), _tap_zero(one.optimizer, self)):
+            for undo in (_tap_step(owner.optimizer, self), _tap_zero(owner.optimizer, self)):
                 weakref.finalize(self, undo).atexit = False
 
     def open(self, window: "Window", owner: Owner) -> None:
@@ -111,7 +111,7 @@ class Leftovers:
         """What is wrong with the window's gradients; nothing where they were cleared since."""
         if not self.unknown:
             return None
-        still = [one for one in self.unknown if _holds(one[2])]
+        still = [backward for backward in self.unknown if _holds(backward[2])]
         self.unknown = []
         if not still:
             return None
@@ -189,22 +189,22 @@ def _tap_zero(optimizer: Optimizer, leftovers: Leftovers) -> Callable[[], object
     own = vars(optimizer).get("zero_grad")
 
     def zero_grad(*args: Any, **options: Any) -> None:
-        one, known = itself(), found()
-        assert one is not None, "it is being called"
+        optimizer, known = itself(), found()
+        assert optimizer is not None, "it is being called"
         if known is not None:
-            known.refuse_zero(one)
+            known.refuse_zero(optimizer)
         if own is not None:
             own(*args, **options)
         else:  # looked up now: others may have wrapped the class's meanwhile
-            type(one).zero_grad(one, *args, **options)
+            type(optimizer).zero_grad(optimizer, *args, **options)
 
     def undo() -> None:
-        one = itself()
-        if one is None or vars(one).get("zero_grad") is not zero_grad:
+        optimizer = itself()
+        if optimizer is None or vars(optimizer).get("zero_grad") is not zero_grad:
             return  # somebody has wrapped it since; from now on it only passes the call on
-        del vars(one)["zero_grad"]
+        del vars(optimizer)["zero_grad"]
         if own is not None:
-            vars(one)["zero_grad"] = own
+            vars(optimizer)["zero_grad"] = own
 
     vars(optimizer)["zero_grad"] = zero_grad
     return undo
@@ -248,13 +248,13 @@ def _backward(*args: Any, **options: Any) -> Any:
     assert _original is not None, "there while it is in place"
     if len(_open) == 1 and _open[0].ours:  # a window's own, as nearly all are
         return _original(*args, **options)
-    watching = [one for one in _open if not one.ours and one.here]
+    watching = [leftovers for leftovers in _open if not leftovers.ours and leftovers.here]
     site = calling_site(_ENGINE) if watching else None
     if site is None:
         return _original(*args, **options)
     run = functools.partial(_original, *args, **options)
-    for one in watching:
-        run = functools.partial(one.measure, run, site)
+    for leftovers in watching:
+        run = functools.partial(leftovers.measure, run, site)
     return run()
 
 

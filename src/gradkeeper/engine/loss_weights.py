@@ -94,10 +94,10 @@ class DeviceTally:
         return length, Tally(first, total, last)
 
 
-Weights = Tally | DeviceTally
+LossWeights = Tally | DeviceTally
 
 
-def counted(weights: Weights, weight: Weight) -> Weights:
+def counted(weights: LossWeights, weight: Weight) -> LossWeights:
     """One more weight; from the first one that lives on a device, the tally lives there too."""
     if isinstance(weight, Tensor) and isinstance(weights, Tally):
         weights = DeviceTally.following(weights, weight.device)
@@ -134,7 +134,7 @@ Reduction = Literal["mean", "sum"]
 
 @dataclass(slots=True)
 class Pending:
-    weights: Weights = field(default_factory=Tally)
+    weights: LossWeights = field(default_factory=Tally)
     counted: int = 0
     """Backward calls that counted a weight, zero included."""
     credits: int = 0

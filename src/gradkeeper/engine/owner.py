@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from gradkeeper.engine.errors import SetupError
-from gradkeeper.engine.gradients import Clip, ClipNorm, ClipValue, NoClip, clear, gradients
+from gradkeeper.engine.gradients import ClipNorm, Clipping, ClipValue, NoClip, clear, gradients
 from gradkeeper.engine.journal import Journal, warn_at
 from gradkeeper.engine.precision import Precision, precision_named
 from gradkeeper.engine.schedule import Schedule, schedule_of
@@ -27,7 +27,7 @@ class Owner:
     model: nn.Module
     optimizer: Optimizer
     schedule: Schedule
-    clip: Clip
+    clip: Clipping
     precision: Precision
     alone: bool
     """The engine's only owner: a backward then fills every leaf it reaches, as it always does."""
@@ -44,7 +44,9 @@ class Owner:
     @property
     def home(self) -> torch.device:
         """Where its first parameter is."""
-        return next((one.device for one in parameters_of(self.optimizer)), torch.device("cpu"))
+        return next(
+            (parameter.device for parameter in parameters_of(self.optimizer)), torch.device("cpu")
+        )
 
     def open(self, site: Site) -> None:
         """Starts from nothing. Leftovers would be spent at an unknown weight."""
@@ -53,7 +55,7 @@ class Owner:
         held = gradients(self.parameters) + gradients(self._hoarders())
         if not held:
             return
-        if any(bool(torch.count_nonzero(_values(one))) for one in held):
+        if any(bool(torch.count_nonzero(_values(gradient))) for gradient in held):
             warn_at(
                 site,
                 f"{_phrase(self)} already holds gradients when a window opens: they are cleared. "
@@ -70,8 +72,8 @@ class Owner:
         return self.unowned if self.alone else []
 
     def names_of(self, wanted: Iterable[Tensor]) -> list[str]:
-        ids = {id(one) for one in wanted}
-        return [name for name, one in self.model.named_parameters() if id(one) in ids]
+        ids = {id(parameter) for parameter in wanted}
+        return [name for name, parameter in self.model.named_parameters() if id(parameter) in ids]
 
 
 def parameters_of(optimizer: Optimizer) -> list[Tensor]:
@@ -113,7 +115,7 @@ PrecisionName = Literal["fp32", "bf16", "fp16"]
 ONLY = "optimizer"
 """The owner's name where there is one and the user gave none."""
 
-Value = TypeVar("Value")
+Option = TypeVar("Option")
 
 
 def owners_of(
@@ -130,15 +132,15 @@ def owners_of(
     values = _by_owner("clip_value", clip_value, models)
     accounts = _accounts(optimizers)
     owners = {}
-    for name, one in optimizers.items():
-        unowned = check_ownership(name, models[name], one)
+    for name, spender in optimizers.items():
+        unowned = check_ownership(name, models[name], spender)
         owners[name] = Owner(
             name=name,
             model=models[name],
-            optimizer=one,
-            schedule=schedule_of(schedulers.get(name), one, name),
+            optimizer=spender,
+            schedule=schedule_of(schedulers.get(name), spender, name),
             clip=_clip(norms.get(name), values.get(name)),
-            precision=precision_named(precision, device_of(one)),
+            precision=precision_named(precision, device_of(spender)),
             alone=len(models) == 1,
             accounts=tuple("+".join(shared) for shared in accounts if name in shared),
             unowned=unowned,
@@ -164,8 +166,8 @@ def _paired(model: object, optimizer: object) -> tuple[dict[str, nn.Module], dic
 
 
 def _by_owner(
-    option: str, given: Value | Mapping[str, Value] | None, models: Mapping[str, object]
-) -> dict[str, Value]:
+    option: str, given: Option | Mapping[str, Option] | None, models: Mapping[str, object]
+) -> dict[str, Option]:
     if given is None:
         return {}
     if isinstance(given, Mapping):
@@ -178,7 +180,7 @@ def _by_owner(
     return dict.fromkeys(models, given)
 
 
-def _clip(norm: float | None, value: float | None) -> Clip:
+def _clip(norm: float | None, value: float | None) -> Clipping:
     for option, bound in (("clip_norm", norm), ("clip_value", value)):
         if bound is not None and not bound > 0:
             raise SetupError(f"{option} is a number above 0, not {bound}")

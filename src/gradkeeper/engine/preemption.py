@@ -100,14 +100,16 @@ def _handle(number: int, frame: FrameType | None) -> None:
         return
     _first = now
     # Each is told: one that has nothing to save must not end another's window.
-    done = [one.preempt() for one in list(_listeners)]
+    done = [listener.preempt() for listener in list(_listeners)]
     if all(done):
         leave_process()
 
 
 def leave_process() -> None:
     """After the save: the handlers that were there before have their turn, then all is left."""
-    for there in {id(one): one for one in _before.values() if callable(one)}.values():
+    for there in {
+        id(handler): handler for handler in _before.values() if callable(handler)
+    }.values():
         there(signal.SIGTERM, None)
     raise SystemExit(EXIT_CODE)
 

@@ -27,7 +27,7 @@ class Progress(Protocol):
     def end(self) -> None: ...
 
 
-class Quiet:
+class NoBar:
     def begin(self, epoch: int, epochs: int, windows: int | None, behind: int = 0) -> None:
         return
 
@@ -91,7 +91,7 @@ def facts(window: "Window", rate: float) -> dict[str, str]:
 def progress_for(*, wanted: bool) -> Progress:
     if wanted and sys.stderr is not None and sys.stderr.isatty():
         return Bar()
-    return Quiet()
+    return NoBar()
 
 
 def windows_in(batches: int | None, size: int) -> int | None:

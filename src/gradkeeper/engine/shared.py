@@ -29,6 +29,8 @@ class Shared:
     asked: bool = False
     """Whether somebody waits for the next boundary: a save, a signal, a resumed run."""
     open: "Window | None" = None
+    aside: bool = False
+    """Whether the program is in a block of engine.aside(), where nothing is trained."""
     faulted: bool = False
     """Whether an exception left the last window's block."""
     told_of_coupling: bool = False

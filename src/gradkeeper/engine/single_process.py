@@ -6,10 +6,11 @@ from torch import Tensor
 
 from gradkeeper.engine.batches import group_of
 from gradkeeper.engine.close import measured
-from gradkeeper.engine.gradients import Norm, reconsidered
+from gradkeeper.engine.gradients import Norm, gradients, reconsidered
 from gradkeeper.engine.journal import Journal
 from gradkeeper.engine.loss_weights import Pending, Weight
-from gradkeeper.engine.ranks.base import Ranks, State
+from gradkeeper.engine.ranks.base import Ranks
+from gradkeeper.tree import State
 
 if TYPE_CHECKING:
     from gradkeeper.engine.batches import Stream
@@ -51,5 +52,5 @@ class SingleProcess(Ranks):
     def measured(self, owner: "Owner", pending: Pending) -> Norm:
         return measured(owner, pending, self._journal)
 
-    def reconsidered(self, norm: Norm, held: list[Tensor]) -> Norm:
-        return reconsidered(norm, held)
+    def reconsidered(self, norm: Norm, parameters: list[Tensor]) -> Norm:
+        return reconsidered(norm, gradients(parameters))

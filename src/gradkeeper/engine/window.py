@@ -24,7 +24,7 @@ from gradkeeper.engine.resume.open_window import OpenWindow, kept_gradients
 from gradkeeper.engine.shared import Shared
 from gradkeeper.model import events as ev
 
-State = Literal["new", "open", "closed"]
+Phase = Literal["new", "open", "closed"]
 Closure = Callable[[], object]
 
 
@@ -42,7 +42,7 @@ class Window:
         again: OpenWindow | None = None,
     ) -> None:
         """`again`: it was open when a checkpoint was saved, and goes on from there."""
-        self.state: State = "new"
+        self.state: Phase = "new"
         self.size = size
         """How many micro-batches it may read."""
         self.read = 0
@@ -115,6 +115,11 @@ class Window:
             raise NestedWindowError(
                 f"a window of {self._shared.open.owner!r} is still open: windows do not nest, "
                 "because gradients of both would lie in the same place"
+            )
+        if self._shared.aside:
+            raise WindowError(
+                "nothing is trained inside engine.aside(), whose random numbers are taken back "
+                "and which a signal may cut off: leave its block first"
             )
         self._shared.ranks.forget()
         self._owner.open(self._shared.journal.here())

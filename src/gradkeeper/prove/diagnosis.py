@@ -14,11 +14,11 @@ from typing import Any
 
 from gradkeeper.checkpoint import Store
 from gradkeeper.checkpoint.compare import distance, kind_of
-from gradkeeper.prove.record import Backward, Record
+from gradkeeper.prove.record import BackwardRecord, Record
 
 
 @dataclass(frozen=True)
-class Parting:
+class FirstDeviation:
     """The first restart after which things are not as they were."""
 
     kill: int
@@ -30,29 +30,31 @@ class Parting:
 class Pairs:
     """Two runs side by side, from the same place on."""
 
-    mine: list[Backward]
-    whole: list[Backward]
+    mine: list[BackwardRecord]
+    whole: list[BackwardRecord]
 
-    def __iter__(self) -> Iterator[tuple[Backward, Backward]]:
+    def __iter__(self) -> Iterator[tuple[BackwardRecord, BackwardRecord]]:
         return zip(self.mine, self.whole, strict=False)
 
 
-def parting(kill: int, restart: Record, whole: Record, steady: frozenset[str]) -> Parting | None:
+def parting(
+    kill: int, restart: Record, whole: Record, steady: frozenset[str]
+) -> FirstDeviation | None:
     """None if the restart goes the way of the uninterrupted run."""
     if not restart.backwards:
         return None
     place = _place(restart.backwards[0], whole.backwards)
     if place is None:
         text = "weights: it begins with weights that the uninterrupted run had after no step"
-        return Parting(kill, None, (text,))
+        return FirstDeviation(kill, None, (text,))
     base = whole.backwards[place].step
     step = _first_wrong_step(restart, whole, base)
     if step is None:
         return None
-    until = [one for one in restart.backwards if one.step <= step]
+    until = [backward for backward in restart.backwards if backward.step <= step]
     pairs = Pairs(until, whole.backwards[place:])
     causes = [*_causes(pairs, whole, steady), *_rates(restart, whole, base, step)]
-    return Parting(kill, base + step + 1, tuple(causes or _last_resort(pairs)))
+    return FirstDeviation(kill, base + step + 1, tuple(causes or _last_resort(pairs)))
 
 
 def began_anew(restart: Record, whole: Record) -> bool:
@@ -70,34 +72,34 @@ def began_anew(restart: Record, whole: Record) -> bool:
     return _place(restart.backwards[0], whole.backwards) == 0
 
 
-def seeded(one: Record, other: Record) -> frozenset[str]:
+def seeded(run: Record, other: Record) -> frozenset[str]:
     """The generators that two fresh starts found in the same state: the others are anybody's."""
-    if not one.backwards or not other.backwards:
+    if not run.backwards or not other.backwards:
         return frozenset()
-    left, right = one.backwards[0].generators, other.backwards[0].generators
+    left, right = run.backwards[0].generators, other.backwards[0].generators
     return frozenset(name for name in left if left[name] == right.get(name))
 
 
-def _place(first: Backward, whole: list[Backward]) -> int | None:
+def _place(first: BackwardRecord, whole: list[BackwardRecord]) -> int | None:
     """The place that resembles it most, of those with its weights."""
 
-    def likeness(one: Backward) -> tuple[bool, ...]:
+    def likeness(candidate: BackwardRecord) -> tuple[bool, ...]:
         return (
-            one.optimizer == first.optimizer,
-            first.batch is not None and one.batch == first.batch,
-            one.loss == first.loss,
-            one.generators == first.generators,
-            one.gradients == first.gradients,
+            candidate.optimizer == first.optimizer,
+            first.batch is not None and candidate.batch == first.batch,
+            candidate.loss == first.loss,
+            candidate.generators == first.generators,
+            candidate.gradients == first.gradients,
         )
 
-    found = [place for place, one in enumerate(whole) if one.weights == first.weights]
+    found = [place for place, candidate in enumerate(whole) if candidate.weights == first.weights]
     return max(found, key=lambda place: likeness(whole[place]), default=None)
 
 
 def _first_wrong_step(restart: Record, whole: Record, base: int) -> int | None:
     mine, theirs = restart.steps, whole.steps[base:]
-    for number, (one, other) in enumerate(zip(mine, theirs, strict=False)):
-        if one.weights != other.weights:
+    for number, (step, other) in enumerate(zip(mine, theirs, strict=False)):
+        if step.weights != other.weights:
             return number
     if restart.final is not None and len(mine) != len(theirs):
         return min(len(mine), len(theirs))
@@ -117,7 +119,7 @@ def _causes(pairs: Pairs, whole: Record, steady: frozenset[str]) -> Iterator[str
         yield "optimizer: its state (momentum and the like) is not what it was"
 
 
-def _first(pairs: Pairs) -> list[tuple[Backward, Backward]]:
+def _first(pairs: Pairs) -> list[tuple[BackwardRecord, BackwardRecord]]:
     return list(pairs)[:1]
 
 
@@ -136,18 +138,18 @@ def _pending(pairs: Pairs) -> Iterator[str]:
             yield "pending gradients: they are not those of the uninterrupted run"
 
 
-def _in_place_of(mine: Backward, theirs: Backward, whole: Record) -> str:
+def _in_place_of(mine: BackwardRecord, theirs: BackwardRecord, whole: Record) -> str:
     said = f"where {_named(theirs)} should come"
     if mine.batch is None:
         return f"no loader gave a batch {said}"
-    for one in whole.backwards:
-        if one.batch == mine.batch:
-            return f"{said}, it goes on with the batch of {_named(one)}"
+    for backward in whole.backwards:
+        if backward.batch == mine.batch:
+            return f"{said}, it goes on with the batch of {_named(backward)}"
     return f"{said}, a batch comes that the uninterrupted run never had"
 
 
-def _named(one: Backward) -> str:
-    return f"step {one.step + 1}, micro-step {one.micro + 1}"
+def _named(backward: BackwardRecord) -> str:
+    return f"step {backward.step + 1}, micro-step {backward.micro + 1}"
 
 
 def _generators(pairs: Pairs, steady: frozenset[str]) -> list[str]:
@@ -168,7 +170,7 @@ def _rates(restart: Record, whole: Record, base: int, until: int) -> Iterator[st
 
 
 def _numbers(rates: tuple[float | None, ...]) -> str:
-    return ", ".join("none" if one is None else f"{one:.6g}" for one in dict.fromkeys(rates))
+    return ", ".join("none" if rate is None else f"{rate:.6g}" for rate in dict.fromkeys(rates))
 
 
 def _last_resort(pairs: Pairs) -> list[str]:
@@ -184,7 +186,7 @@ def _last_resort(pairs: Pairs) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Difference:
+class ParameterDifference:
     parameter: str
     elements: int
     of: int
@@ -194,22 +196,22 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    differences: tuple[Difference, ...]
+    differences: tuple[ParameterDifference, ...]
     parameters: int
     optimizers: tuple[int, int]  # as many as each run built
 
 
 def compare(whole: Path, resumed: Path) -> Comparison:
     """The last optimizers of both: a restart need not build those whose work is done."""
-    one, other = _read(whole), _read(resumed)
-    built = len(one["parameters"]), len(other["parameters"])
+    expected, other = _read(whole), _read(resumed)
+    built = len(expected["parameters"]), len(other["parameters"])
     shared = slice(-min(built), None) if all(built) else slice(0, 0)
     names = [
         name or f"parameter {number} of optimizer {owner}"
-        for owner, names in list(enumerate(one["names"], 1))[shared]
+        for owner, names in list(enumerate(expected["names"], 1))[shared]
         for number, name in enumerate(names, 1)
     ]
-    pairs = list(zip_longest(_flat(one, shared), _flat(other, shared)))
+    pairs = list(zip_longest(_flat(expected, shared), _flat(other, shared)))
     names += [f"parameter {number}" for number in range(len(names) + 1, len(pairs) + 1)]
     return Comparison(tuple(_compared(names, pairs)), len(pairs), built)
 
@@ -222,22 +224,22 @@ def _read(folder: Path) -> Any:
 
 
 def _flat(state: Any, shared: slice) -> list[Any]:
-    return [one for owned in state["parameters"][shared] for one in owned]
+    return [parameter for owned in state["parameters"][shared] for parameter in owned]
 
 
-def _compared(names: list[str], pairs: list[tuple[Any, Any]]) -> Iterator[Difference]:
-    for name, (one, other) in zip(names, pairs, strict=True):
-        if one is None or other is None:
-            run = "uninterrupted" if one is None else "killed"
-            count = (one if other is None else other).numel()
-            yield Difference(name, count, count, None, f"the {run} run does not have it")
-        elif (one.dtype, one.shape) != (other.dtype, other.shape):
-            count = one.numel()
-            what = f"{kind_of(one)} became {kind_of(other)}"
-            yield Difference(name, count, count, None, what)
+def _compared(names: list[str], pairs: list[tuple[Any, Any]]) -> Iterator[ParameterDifference]:
+    for name, (expected, other) in zip(names, pairs, strict=True):
+        if expected is None or other is None:
+            run = "uninterrupted" if expected is None else "killed"
+            count = (expected if other is None else other).numel()
+            yield ParameterDifference(name, count, count, None, f"the {run} run does not have it")
+        elif (expected.dtype, expected.shape) != (other.dtype, other.shape):
+            count = expected.numel()
+            what = f"{kind_of(expected)} became {kind_of(other)}"
+            yield ParameterDifference(name, count, count, None, what)
         else:
-            found = distance(one, other)
+            found = distance(expected, other)
             if found is not None:
                 most = f", by at most {found.most:.3g}" if found.elements else ""
                 what = found.in_words + most
-                yield Difference(name, found.elements, found.of, found.most, what)
+                yield ParameterDifference(name, found.elements, found.of, found.most, what)

@@ -20,15 +20,15 @@ from gradkeeper.prove.working_copy import WorkingCopy, turned
 BOOTSTRAP = Path(__file__).with_name("bootstrap.py")
 ENV = "GRADKEEPER_PROVE"
 """As in the bootstrap, which is a program of its own and brings the witness, and this file, in."""
-Point = tuple[int, int]  # steps taken, and backward calls since the last one
+KillPoint = tuple[int, int]  # steps taken, and backward calls since the last one
 
 
 @dataclass(frozen=True)
-class Plan:
+class KillPlan:
     """What the witness is told. `known` finds the step of a run by the weights it left."""
 
     trainer: str | None = None
-    kill: Point | None = None
+    kill: KillPoint | None = None
     known: Mapping[str, int] = field(default_factory=dict)
     otherwise: int = 0  # the step where a process with unknown weights is taken to begin
 
@@ -57,7 +57,7 @@ def start(
     command: Sequence[str],
     working_copy: WorkingCopy,
     folder: Path,
-    plan: Plan,
+    plan: KillPlan,
     *,
     timeout: float | None = None,
 ) -> Ended:
@@ -98,7 +98,7 @@ def _wait(process: "subprocess.Popen[bytes]", folder: Path, timeout: float | Non
     return None
 
 
-def _write_plan(folder: Path, plan: Plan, roots: list[str]) -> None:
+def _write_plan(folder: Path, plan: KillPlan, roots: list[str]) -> None:
     kill = None
     if plan.kill is not None:
         step, micro = plan.kill

@@ -11,13 +11,13 @@ from pathlib import Path
 from gradkeeper.prove import ProveError
 from gradkeeper.prove.diagnosis import (
     Comparison,
-    Parting,
+    FirstDeviation,
     began_anew,
     compare,
     parting,
     seeded,
 )
-from gradkeeper.prove.process import Ended, Plan, Point, has_python, start
+from gradkeeper.prove.process import Ended, KillPlan, KillPoint, has_python, start
 from gradkeeper.prove.record import Record
 from gradkeeper.prove.working_copy import (
     Source,
@@ -33,7 +33,7 @@ from gradkeeper.prove.working_copy import (
 class Kill:
     """Where a process was killed, and from which step the next one went on (None: not known)."""
 
-    at: Point
+    at: KillPoint
     resumed: int | None
     anew: bool = False  # the next one did not go on at all
 
@@ -48,7 +48,7 @@ class Proof:
     kills: tuple[Kill, ...]
     failure: str | None = None
     comparison: Comparison | None = None  # made only if the digests of the weights differ
-    parting: Parting | None = None
+    parting: FirstDeviation | None = None
     left: tuple[str, ...] = ()  # files that it had written by the last kill, the newest first
 
     @property
@@ -67,7 +67,7 @@ class Proof:
         return any(not kill.anew for kill in self.kills)
 
 
-def after(point: Point) -> str:
+def after(point: KillPoint) -> str:
     """A point in words."""
     step, micro = point
     if not micro:
@@ -167,12 +167,12 @@ def how_it_ended(ended: Ended) -> str:
 class KilledRun:
     starts: list[Ended] = field(default_factory=list)
     known: dict[str, int] = field(default_factory=dict)
-    kills: list[Point] = field(default_factory=list)
+    kills: list[KillPoint] = field(default_factory=list)
     left: tuple[str, ...] = ()  # files in the copy at the last kill that it had written itself
 
     @property
     def records(self) -> list[Record]:
-        return [one.record for one in self.starts if one.record is not None]
+        return [start.record for start in self.starts if start.record is not None]
 
     def base(self, record: Record) -> int | None:
         """The step that a process went on from; None if its weights are those of none."""
@@ -230,7 +230,7 @@ def failure(killed: KilledRun) -> str | None:
     return None
 
 
-def first_parting(killed: KilledRun, whole: Record) -> Parting | None:
+def first_parting(killed: KilledRun, whole: Record) -> FirstDeviation | None:
     first, *restarts = killed.records
     steady = seeded(first, whole)
     for number, record in enumerate(restarts, 1):
@@ -253,18 +253,18 @@ class _Job:
 
     def run_whole(self, name: str, trainer: str | None = None) -> Ended:
         working_copy = self._working_copy(name)
-        ended = self._start(working_copy, self.session / name / "start", Plan(trainer))
+        ended = self._start(working_copy, self.session / name / "start", KillPlan(trainer))
         self._clear(ended)
         return ended
 
-    def run_killed(self, whole: Record, points: Sequence[Point]) -> KilledRun:
+    def run_killed(self, whole: Record, points: Sequence[KillPoint]) -> KilledRun:
         working_copy = self._working_copy("killed")
         killed = KilledRun(known=steps_by_weights(whole))
         otherwise = 0
         try:
             for kill in [*points, None]:
                 folder = self.session / "killed" / f"start-{len(killed.starts) + 1}"
-                plan = Plan(whole.trainer, kill, killed.known, otherwise)
+                plan = KillPlan(whole.trainer, kill, killed.known, otherwise)
                 ended = self._start(working_copy, folder, plan)
                 killed.starts.append(ended)
                 refuse_what_is_not_fresh(killed)
@@ -310,7 +310,7 @@ class _Job:
                 "the loader's generator), or use torch.use_deterministic_algorithms(True)"
             )
 
-    def _start(self, working_copy: WorkingCopy, folder: Path, plan: Plan) -> Ended:
+    def _start(self, working_copy: WorkingCopy, folder: Path, plan: KillPlan) -> Ended:
         return start(self.command, working_copy, folder, plan, timeout=self.timeout)
 
     def _working_copy(self, name: str) -> WorkingCopy:
@@ -343,7 +343,7 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _points(whole: Record, kills: int, seed: int) -> list[Point]:
+def _points(whole: Record, kills: int, seed: int) -> list[KillPoint]:
     """Random, and one after the other, so that each restart has something left to do."""
     points = whole.points()
     count = min(kills, len(points))

@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Backward:
+class BackwardRecord:
     """The state in which a backward was called; digests, None where there was nothing."""
 
     step: int
@@ -21,7 +21,7 @@ class Backward:
 
 
 @dataclass(frozen=True)
-class Step:
+class StepRecord:
     """What a step left."""
 
     weights: str
@@ -34,23 +34,23 @@ class Record:
 
     trainer: str
     began: str | None  # the digest of the weights before its first backward or step
-    events: tuple[Backward | Step, ...]
+    events: tuple[BackwardRecord | StepRecord, ...]
     killed: bool
     final: str | None  # the digest of all parameters when the script ended by itself
 
     @property
-    def backwards(self) -> list[Backward]:
-        return [one for one in self.events if isinstance(one, Backward)]
+    def backwards(self) -> list[BackwardRecord]:
+        return [event for event in self.events if isinstance(event, BackwardRecord)]
 
     @property
-    def steps(self) -> list[Step]:
-        return [one for one in self.events if isinstance(one, Step)]
+    def steps(self) -> list[StepRecord]:
+        return [event for event in self.events if isinstance(event, StepRecord)]
 
     def points(self) -> list[tuple[int, int]]:
         """After each event: steps taken, and backward calls since the last one."""
         found, steps, micro = [], 0, 0
         for event in self.events:
-            if isinstance(event, Step):
+            if isinstance(event, StepRecord):
                 steps, micro = steps + 1, 0
             else:
                 micro += 1
@@ -71,8 +71,8 @@ def read(path: Path) -> Record:
     )
 
 
-def _event(line: dict[str, Any]) -> Backward | Step:
+def _event(line: dict[str, Any]) -> BackwardRecord | StepRecord:
     facts = {name: value for name, value in line.items() if name != "kind"}
     if line["kind"] == "step":
-        return Step(facts["weights"], tuple(facts["rates"]))
-    return Backward(**facts)
+        return StepRecord(facts["weights"], tuple(facts["rates"]))
+    return BackwardRecord(**facts)

@@ -91,8 +91,8 @@ def _parameters(proof: Proof) -> Iterator[str]:
     if not found.differences:
         return
     yield f"{len(found.differences)} of {found.parameters} parameters differ:"
-    for one in found.differences[:MOST]:
-        yield f"   {one.parameter}: {one.what}"
+    for difference in found.differences[:MOST]:
+        yield f"   {difference.parameter}: {difference.what}"
     if len(found.differences) > MOST:
         yield f"   ... and {len(found.differences) - MOST} more"
 
@@ -122,11 +122,13 @@ def _differences(proof: Proof) -> list[dict[str, object]]:
         return []
     return [
         {
-            "parameter": one.parameter,
-            "elements": one.elements,
-            "of": one.of,
+            "parameter": difference.parameter,
+            "elements": difference.elements,
+            "of": difference.of,
             # JSON has no infinity.
-            "most": one.most if one.most is not None and isfinite(one.most) else None,
+            "most": difference.most
+            if difference.most is not None and isfinite(difference.most)
+            else None,
         }
-        for one in proof.comparison.differences
+        for difference in proof.comparison.differences
     ]

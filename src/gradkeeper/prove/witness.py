@@ -157,7 +157,9 @@ class Witness:
         return True
 
     def _know(self, optimizer: Optimizer) -> None:
-        parameters = [one for group in optimizer.param_groups for one in group["params"]]
+        parameters = [
+            parameter for group in optimizer.param_groups for parameter in group["params"]
+        ]
         number = self._number.get(optimizer)
         if number is None:
             number = self._number[optimizer] = len(self._owned)
@@ -172,8 +174,8 @@ class Witness:
             self._write({"kind": "began", "weights": self._began})
 
     def _state(self) -> dict[str, Any]:
-        gradients = [one.grad for owned in self._owned for one in owned]
-        held = any(one is not None and bool(local(one).any()) for one in gradients)
+        gradients = [parameter.grad for owned in self._owned for parameter in owned]
+        held = any(gradient is not None and bool(local(gradient).any()) for gradient in gradients)
         return {
             "step": self._steps,
             "micro": self._micro,
@@ -185,7 +187,7 @@ class Witness:
         }
 
     def _weights(self) -> str:
-        return of_tensors(one for owned in self._owned for one in owned)
+        return of_tensors(parameter for owned in self._owned for parameter in owned)
 
     def _write(self, line: dict[str, Any]) -> None:
         if self._stream is not None:
@@ -209,8 +211,8 @@ class Witness:
         from gradkeeper.checkpoint import Store
 
         self._begin()
-        tensors = [[local(one) for one in owned] for owned in self._owned]
-        everything = [one for owned in tensors for one in owned]
+        tensors = [[local(parameter) for parameter in owned] for owned in self._owned]
+        everything = [parameter for owned in tensors for parameter in owned]
         Store(self._folder / FINAL).save({"parameters": tensors, "names": self._names})
         whole = of_tensors(everything, budget=None)
         self._write(
@@ -225,17 +227,17 @@ class Witness:
 def _names(parameters: list[torch.Tensor]) -> list[str | None]:
     modules = ModuleMap()
     modules.learn(parameters, dict(vars(sys.modules["__main__"])))
-    return [modules.path(one) for one in parameters]
+    return [modules.path(parameter) for parameter in parameters]
 
 
 def _inner_state(optimizers: WeakKeyDictionary[Optimizer, int]) -> list[torch.Tensor]:
     """Momentum and the like, in the parameters' order."""
     found: list[torch.Tensor] = []
-    for optimizer in sorted(optimizers, key=lambda one: optimizers[one]):
+    for optimizer in sorted(optimizers, key=lambda known: optimizers[known]):
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 state = optimizer.state.get(parameter, {})
-                found += [one for one in state.values() if isinstance(one, torch.Tensor)]
+                found += [value for value in state.values() if isinstance(value, torch.Tensor)]
     return found
 
 
@@ -259,16 +261,16 @@ BUDGET = 2**18
 
 
 def of_tensors(tensors: Iterable[torch.Tensor | None], *, budget: int | None = BUDGET) -> str:
-    several = [one if one is None else local(one) for one in tensors]
-    count = sum(one.numel() for one in several if one is not None)
+    several = [tensor if tensor is None else local(tensor) for tensor in tensors]
+    count = sum(tensor.numel() for tensor in several if tensor is not None)
     stride = 1 if budget is None else max(1, count // budget)
     hashed = hashlib.blake2b(digest_size=8)
-    for one in several:
-        if one is None:
+    for tensor in several:
+        if tensor is None:
             hashed.update(b"none")
             continue
-        hashed.update(f"{one.dtype}{tuple(one.shape)}".encode())
-        hashed.update(_memory(one.reshape(-1)[::stride]))
+        hashed.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
+        hashed.update(_memory(tensor.reshape(-1)[::stride]))
     return hashed.hexdigest()
 
 
@@ -305,11 +307,11 @@ def _collect(value: Any, tensors: list[torch.Tensor], words: list[str]) -> None:
         case str() | bytes() | int() | float():
             words.append(repr(value))
         case Mapping():
-            for one in value.values():
-                _collect(one, tensors, words)
+            for part in value.values():
+                _collect(part, tensors, words)
         case Sequence():
-            for one in value:
-                _collect(one, tensors, words)
+            for part in value:
+                _collect(part, tensors, words)
 
 
 LIBRARIES = {"torch": "torch", "python": "Python", "numpy": "NumPy"}
@@ -320,7 +322,7 @@ def of_generators() -> dict[str, str]:
     shared = rng.shared().items()
     found = {LIBRARIES[name]: _of_text(repr(rng.read(generator))) for name, generator in shared}
     states = rng.state()
-    devices = [one for name in states if name not in LIBRARIES for one in states[name]]
+    devices = [state for name in states if name not in LIBRARIES for state in states[name]]
     if devices:
         found["torch"] += of_tensors(devices)
     return found

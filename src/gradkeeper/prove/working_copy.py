@@ -53,7 +53,7 @@ def source_of(command: Sequence[str], cwd: Path, share: Sequence[str], session: 
         if path.suffix == ".py" and path.is_file() and not _is_in(path, roots):
             roots.append(path.parent)
             break
-    linked = frozenset(Path(os.path.abspath(cwd / one)) for one in share)
+    linked = frozenset(Path(os.path.abspath(cwd / folder)) for folder in share)
     for path in linked:
         if not path.exists():
             raise ProveError(f"--share {path}: there is no such file or folder")
@@ -77,7 +77,7 @@ def written_into(working_copy: WorkingCopy) -> list[str]:
     """What the runs have written into their copy and its outputs, the newest first."""
     places = [*working_copy.copies.values(), working_copy.folder / "outputs"]
     found = set(_files(places)) - working_copy.copied
-    newest = sorted(found, key=lambda one: one[1], reverse=True)
+    newest = sorted(found, key=lambda file: file[1], reverse=True)
     return [_name(path, places) for path, _ in newest]
 
 

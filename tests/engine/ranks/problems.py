@@ -7,7 +7,12 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, Replicate
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    parallelize_module,
+)
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
@@ -18,8 +23,11 @@ KINDS = ("ddp", "fsdp")
 
 
 def wrapped(kind: str, model: nn.Module | None = None) -> nn.Module:
-    """By "ddp", "fsdp", or "hsdp": pairs of ranks that shard, and each pair a copy. Or "plain"."""
+    """By "ddp", "fsdp", or "hsdp": pairs of ranks that shard, and each pair a copy. By "tp", all
+    ranks share the first and the last layer, by "fsdp+tp" pairs of ranks. Or "plain"."""
     model = classifier() if model is None else model
+    if kind.endswith("tp"):
+        return tensor_parallel(kind, model)
     if kind == "plain":
         return model
     if kind == "ddp":
@@ -32,6 +40,28 @@ def wrapped(kind: str, model: nn.Module | None = None) -> nn.Module:
             fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
     return model
+
+
+def tensor_parallel(kind: str, model: nn.Module) -> nn.Module:
+    plan = {
+        "0": ColwiseParallel(output_layouts=Replicate()),
+        "3": RowwiseParallel(input_layouts=Replicate()),
+    }
+    ranks = dist.get_world_size()
+    if kind == "tp":
+        return parallelize_module(model, init_device_mesh("cpu", (ranks,)), plan)
+    mesh = init_device_mesh("cpu", (ranks // 2, 2), mesh_dim_names=("dp", "tp"))
+    parallelize_module(model, mesh["tp"], plan)
+    for layer in model.children():
+        if list(layer.parameters()):
+            fully_shard(layer, mesh=mesh["dp"])
+    fully_shard(model, mesh=mesh["dp"])
+    return model
+
+
+def sharing(kind: str) -> int:
+    """How many ranks read the same micro-batches."""
+    return {"tp": dist.get_world_size(), "fsdp+tp": 2}.get(kind, 1)
 
 
 def weights_of(model: nn.Module) -> list[Tensor]:

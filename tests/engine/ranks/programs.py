@@ -8,7 +8,9 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from torch.optim.lr_scheduler import StepLR
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset
 
 from gradkeeper.engine import Engine
-from tests.engine.ranks.problems import weights_of, wrapped
+from tests.engine.ranks.problems import sharing, weights_of, wrapped
 
 Options = dict[str, Any]
 
@@ -66,7 +68,11 @@ def loader_of(options: Options) -> DataLoader[Any]:
     count = options.get("items", 44)
     data = Items(count, noise=options.get("noise", 0.1))
     if options.get("sampler", "distributed") == "distributed":
-        return DataLoader(data, batch_size=2, sampler=DistributedSampler(data, seed=4))
+        share = options.get("sharing", 1)
+        sampler: Any = DistributedSampler(
+            data, dist.get_world_size() // share, dist.get_rank() // share, seed=4
+        )
+        return DataLoader(data, batch_size=2, sampler=sampler)
     # Each rank has its own share, and they are uneven.
     rank = dist.get_rank()
     share = list(range(rank, count, dist.get_world_size()))[: count // 2 - 6 * rank]
@@ -82,7 +88,8 @@ def train(rank: int, kind: str, folder: str, options: Options) -> dict[str, Any]
     """Weights, and what else a run leaves behind."""
     net = network(dropout=options.get("dropout", 0.2), coupled=options.get("coupled", False))
     model = wrapped(kind, net)
-    torch.manual_seed(100 + rank)
+    options = options | {"sharing": sharing(kind)}
+    torch.manual_seed(100 + rank // options["sharing"])
     optimizer = AdamW(model.parameters(), lr=0.01)
     scheduler = StepLR(optimizer, 3)
     engine = Engine(
@@ -111,6 +118,7 @@ def train(rank: int, kind: str, folder: str, options: Options) -> dict[str, Any]
                 if options.get("ask_on") == rank and len(counted) == 4:
                     engine.save()
                 maybe_die(rank, len(counted), folder, options)
+                maybe_wait(rank, len(counted), folder, options)
         losses.append(window.loss)
     return {
         "resumed": resumed,
@@ -132,6 +140,14 @@ def maybe_die(rank: int, micro_step: int, folder: str, options: Options) -> None
         os.kill(os.getpid(), options.get("signal", signal.SIGKILL))
 
 
+def maybe_wait(rank: int, micro_step: int, folder: str, options: Options) -> None:
+    """At the micro-step asked for, until somebody lets it go on."""
+    if micro_step == options.get("wait_at"):
+        Path(folder).with_name(f"waits-{rank}").touch()
+        while not Path(folder).with_name("go").exists():
+            time.sleep(0.05)
+
+
 def digest_of(result: dict[str, Any]) -> str:
     found = hashlib.sha256()
     for one in (*result["weights"], *result["buffers"], result["rng"]):
@@ -148,9 +164,10 @@ def train_to_digest(rank: int, kind: str, folder: str, options: Options) -> tupl
 def main() -> None:
     kind, folder, text = sys.argv[1:]
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+    options = json.loads(text)
+    dist.init_process_group("gloo", timeout=timedelta(seconds=options.get("timeout", 1800)))
     rank = dist.get_rank()
-    _, digest = train_to_digest(rank, kind, folder, json.loads(text))
+    _, digest = train_to_digest(rank, kind, folder, options)
     Path(folder).with_name(f"digest-{rank}").write_text(digest)
     dist.destroy_process_group()
 

@@ -219,7 +219,7 @@ def refused(rank: int, what: str) -> str:
     [
         ("bare", "wrap the model"),
         ("owners", "several owners"),
-        ("sync", "sync is 'last' or 'every', not 'never'"),
+        ("sync", "sync is 'last', 'every' or 'shards', not 'never'"),
     ],
 )
 def test_what_ranks_cannot_train_is_refused(two_ranks: Pool, what: str, words: str) -> None:

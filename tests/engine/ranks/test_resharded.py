@@ -5,10 +5,13 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-from gradkeeper.engine import ResumeError
+from gradkeeper.engine import Engine, ResumeError
+from tests.engine.problems import plain_sgd, rows
 from tests.engine.ranks.pool import Pool
-from tests.engine.ranks.problems import KINDS
+from tests.engine.ranks.problems import KINDS, wrapped
 from tests.engine.ranks.programs import train
 from tests.engine.ranks.test_saved import cut_after
 
@@ -126,3 +129,59 @@ def test_a_checkpoint_of_an_open_window_is_refused_with_the_remedy(
     told = three_ranks.run(refusal, "ddp", str(cut), often | {"size": 2})
 
     assert all("go on with 2 ranks" in one for one in told), told
+
+
+def items_by_window(
+    rank: int, kind: str, folder: str, size: int, drop: bool
+) -> dict[int, list[int]]:
+    """Which items this rank read in each window, by the step that it ended with."""
+    data: Any = TensorDataset(*rows(48), torch.arange(48))
+    sampler: Any = DistributedSampler(data, seed=3)
+    loader = DataLoader(data, batch_size=2, sampler=sampler, drop_last=drop)
+    model = wrapped(kind)
+    engine = Engine(
+        model,
+        plain_sgd(model.parameters()),
+        checkpoint=folder,
+        save_every=1,
+        keep=1000,
+        progress=False,
+    )
+    engine.resume()
+    found = {}
+    for window in engine.windows(loader, size=size, epochs=2):
+        items: list[int] = []
+        with window:
+            for x, y, numbers in window:
+                window.backward(cross_entropy(model(x), y), weight=len(y))
+                items += numbers.tolist()
+        found[window.step] = items
+    return found
+
+
+def together(by_rank: list[dict[int, list[int]]]) -> dict[int, list[int]]:
+    """Items of all ranks, sorted."""
+    return {step: sorted(i for rank in by_rank for i in rank[step]) for step in by_rank[0]}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("drop", [False, True])
+def test_each_item_is_read_once_and_in_its_window_whatever_the_number_of_ranks(
+    two_ranks: Pool, three_ranks: Pool, tmp_path: Path, kind: str, drop: bool
+) -> None:
+    whole = together(two_ranks.run(items_by_window, kind, str(tmp_path / "two"), 3, drop))
+    assert [len(items) for items in whole.values()] == [12] * 8
+    for epoch in (range(1, 5), range(5, 9)):
+        assert sorted(i for step in epoch for i in whole[step]) == list(range(48))
+
+    # In mid-epoch, at its end, and within the second.
+    for number in (1, 3, 4, 6):
+        cut = cut_after(tmp_path / "two", number, tmp_path / f"{number}")
+        rest = together(three_ranks.run(items_by_window, kind, str(cut), 2, drop))
+
+        assert rest == {step: items for step, items in whole.items() if step > number}
+        # And from three back to two, in the midst of what they did.
+        back = cut_after(cut, number + 1, tmp_path / f"{number} and back")
+        rest = together(two_ranks.run(items_by_window, kind, str(back), 3, drop))
+
+        assert rest == {step: items for step, items in whole.items() if step > number + 1}

@@ -19,6 +19,7 @@ from torch.optim.lr_scheduler import OneCycleLR, ReduceLROnPlateau, StepLR
 from torch.utils.data import DataLoader, Dataset
 
 from gradkeeper.engine import Engine
+from tests.engine.resume.model_kinds import KINDS, train
 
 Hook = Callable[[], None]
 Program = Callable[[Path, Hook, dict[str, Any]], str]
@@ -282,6 +283,14 @@ def forgetful(folder: Path, step: Hook, options: dict[str, Any]) -> str:
     return digest(net.state_dict())
 
 
+def kinds(folder: Path, step: Hook, options: dict[str, Any]) -> str:
+    """A model and an optimizer of model_kinds.py."""
+    seed()
+    kind = KINDS[options["kind"]]()
+    return digest(train(kind, folder, step, Noisy(), track=options.get("track", True)))
+
+
 PROGRAMS: dict[str, Program] = {
-    one.__name__: one for one in (plain, half, owners, epochs, closure, stateful, manual, forgetful)
+    one.__name__: one
+    for one in (plain, half, owners, epochs, closure, stateful, manual, forgetful, kinds)
 }

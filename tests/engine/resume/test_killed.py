@@ -18,6 +18,8 @@ Case = tuple[str, dict[str, Any], str, int]
 FEW: dict[str, list[Case]] = {
     "plain": [
         ("plain", {"workers": 2}, "steps:4", 0),
+        # Two windows of four: the save after the first is on disk before the third begins.
+        ("plain", {"save_every": 1}, "steps:9", 0),
         ("plain", {"workers": 2, "save_every": 1}, "instants", 0),
         ("plain", {}, "writes", 0),
         ("plain", {"workers": 2}, "term", 0),

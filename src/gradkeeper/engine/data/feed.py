@@ -53,7 +53,7 @@ class Feed(Protocol):
 
 
 @dataclass(slots=True)
-class Count:
+class BatchCount:
     epoch: int = -1
     batch: int = 0
     """Batches of this epoch that are behind: handed out, or failed on."""
@@ -64,14 +64,14 @@ class Count:
         return {"epoch": self.epoch, "batch": self.batch, "ended": self.ended}
 
 
-def count_of(state: dict[str, Any]) -> Count:
-    return Count(state["epoch"], state["batch"], state["ended"])
+def count_of(state: dict[str, Any]) -> BatchCount:
+    return BatchCount(state["epoch"], state["batch"], state["ended"])
 
 
 class Handing(Iterator[Any]):
     """No generator: after a batch that failed, a loader goes on with the next one."""
 
-    def __init__(self, count: Count, take: Callable[[], Any]) -> None:
+    def __init__(self, count: BatchCount, take: Callable[[], Any]) -> None:
         self._count = count
         self._take = take
 
@@ -98,9 +98,9 @@ def kept(value: Any) -> Any:
         case bytes():
             return torch.frombuffer(bytearray(value), dtype=torch.uint8)
         case dict():
-            return {name: kept(one) for name, one in value.items()}
+            return {name: kept(part) for name, part in value.items()}
         case list() | tuple():
-            return type(value)(kept(one) for one in value)
+            return type(value)(kept(part) for part in value)
     return value
 
 
@@ -110,7 +110,7 @@ def given(value: Any) -> Any:
         case torch.Tensor():
             return value.cpu().numpy().tobytes()
         case dict():
-            return {name: given(one) for name, one in value.items()}
+            return {name: given(part) for name, part in value.items()}
         case list() | tuple():
-            return type(value)(given(one) for one in value)
+            return type(value)(given(part) for part in value)
     return value

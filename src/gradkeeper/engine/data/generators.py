@@ -41,7 +41,7 @@ class Search:
         self.found: dict[str, Slot] = {}
         self._empty: list[Slot] = []
         self._objects: list[dict[str, Any]] = []
-        seen = {id(one) for one in rng.shared().values()}
+        seen = {id(generator) for generator in rng.shared().values()}
         waiting = deque((name, root, _fixed(root)) for name, root in roots.items())
         while waiting and len(seen) < MOST:
             name, thing, slot = waiting.popleft()
@@ -63,7 +63,7 @@ class Search:
         return filled or self._measured() != self._sizes
 
     def _measured(self) -> list[int]:
-        return [len(one) for one in self._objects]
+        return [len(attributes) for attributes in self._objects]
 
 
 def holder(roots: Mapping[str, Any], name: str) -> Slot | None:
@@ -86,11 +86,11 @@ def _parts(name: str, thing: Any) -> Iterator[tuple[str, Any, Slot]]:
             for key in list(thing)[:WIDEST]:
                 yield f"{name}[{key!r}]", thing[key], _item(thing, key)
         case list():
-            for number, one in enumerate(thing[:WIDEST]):
-                yield f"{name}[{number}]", one, _item(thing, number)
+            for number, part in enumerate(thing[:WIDEST]):
+                yield f"{name}[{number}]", part, _item(thing, number)
         case tuple():
-            for number, one in enumerate(thing[:WIDEST]):
-                yield f"{name}[{number}]", one, _fixed(one)
+            for number, part in enumerate(thing[:WIDEST]):
+                yield f"{name}[{number}]", part, _fixed(part)
         case functools.partial():
             yield f"{name}.func", thing.func, _fixed(thing.func)
             yield f"{name}.args", thing.args, _fixed(thing.args)
@@ -133,7 +133,9 @@ def _methods(kind: type) -> Iterator[types.FunctionType]:
     """Those that its author wrote: torch's own draw from what they are given."""
     for base in kind.__mro__:
         if base.__module__.partition(".")[0] not in LIBRARIES:
-            yield from (one for one in vars(base).values() if isinstance(one, types.FunctionType))
+            yield from (
+                member for member in vars(base).values() if isinstance(member, types.FunctionType)
+            )
 
 
 def _slots(thing: Any) -> list[str]:
@@ -166,7 +168,7 @@ Reading = dict[str, tuple[str, Any]]
 """By name of the generator: its kind and its state."""
 
 
-class Sources:
+class RandomSources:
     def __init__(self, roots: Mapping[str, Any]) -> None:
         self._roots = roots
         self._shared = rng.shared()
@@ -184,7 +186,10 @@ class Sources:
             self._own = self._search.found | self._own
 
     def read(self) -> Reading:
-        reading = {name: (rng.kind(one), rng.read(one)) for name, one in self._shared.items()}
+        reading = {
+            name: (rng.kind(generator), rng.read(generator))
+            for name, generator in self._shared.items()
+        }
         return reading | self.read_own()
 
     def read_own(self) -> Reading:
@@ -219,4 +224,4 @@ class Sources:
 
 
 def changed(reading: Reading, before: Reading) -> Reading:
-    return {name: one for name, one in reading.items() if before.get(name) != one}
+    return {name: drawn for name, drawn in reading.items() if before.get(name) != drawn}

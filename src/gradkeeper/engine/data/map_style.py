@@ -12,11 +12,11 @@ from typing import Any
 from torch._utils import ExceptionWrapper
 from torch.utils.data import DataLoader, get_worker_info
 
-from gradkeeper.engine.data.feed import Count, Handing, count_of, given, kept
-from gradkeeper.engine.data.generators import Reading, Sources, changed
+from gradkeeper.engine.data.feed import BatchCount, Handing, count_of, given, kept
+from gradkeeper.engine.data.generators import RandomSources, Reading, changed
 from gradkeeper.engine.data.replay import NO_CALLS, Replay
 from gradkeeper.engine.data.samplers import Samplers
-from gradkeeper.engine.data.signature import Digest, length_of, signature_of_loader, spelled
+from gradkeeper.engine.data.signature import Fingerprint, length_of, signature_of_loader, spelled
 from gradkeeper.engine.errors import PositionError
 from gradkeeper.engine.preemption import protect_worker
 from gradkeeper.torch_private import copied_loader, end_workers
@@ -82,14 +82,14 @@ class Reader:
     batched: bool
 
     def __post_init__(self) -> None:
-        self._sources: Sources | None = None
+        self._sources: RandomSources | None = None
         self._last: Reading = {}
 
     def __getitem__(self, task: Task) -> Delivered:
         if task.idle:
             return Delivered(None, {})
         if self._sources is None:
-            self._sources = Sources({"dataset": self.dataset, "collate_fn": self.collate})
+            self._sources = RandomSources({"dataset": self.dataset, "collate_fn": self.collate})
         sources = self._sources
         if task.start is not None:
             sources.write(task.start)
@@ -115,7 +115,7 @@ class Reader:
         at_once = getattr(self.dataset, "__getitems__", None)
         if at_once:
             return at_once(index)
-        return [self.dataset[one] for one in index]
+        return [self.dataset[item] for item in index]
 
 
 @dataclass
@@ -148,7 +148,7 @@ class Order:
     the indices and reads no data.
     """
 
-    def __init__(self, samplers: Samplers, sources: Sources, tasks: Tasks | Bare) -> None:
+    def __init__(self, samplers: Samplers, sources: RandomSources, tasks: Tasks | Bare) -> None:
         self.created: Reading = {}
         """The generators after the loader's first `iter(sampler)`: workers are seeded from that."""
         self._samplers = samplers
@@ -158,7 +158,7 @@ class Order:
         self.begin()
 
     def begin(self) -> None:
-        self._behind = Digest()
+        self._behind = Fingerprint()
         """Of the indices of all batches that were handed out."""
         self._ahead: deque[str] = deque()
         """Indices that were asked for, spelled, whose batches are not handed out yet."""
@@ -276,7 +276,7 @@ class SampledFeed:
         self._loader = loader
         self._workers = loader.num_workers
         self._samplers = Samplers(loader)
-        self._count = Count(ended=True)
+        self._count = BatchCount(ended=True)
         self._source: Iterator[Any] = iter(())
         self._drawn: dict[int, Reading] = {}
         """By worker: its generators after the last batch of its that was handed out."""
@@ -306,7 +306,7 @@ class SampledFeed:
         else:
             self._drawn = {}
             self._build()
-        self._count = Count(epoch)
+        self._count = BatchCount(epoch)
         self._source = iter(self._copy)
         return Handing(self._count, self._take)
 
@@ -352,7 +352,7 @@ class SampledFeed:
             "dataset": loader.dataset,
             "collate_fn": loader.collate_fn,
         }
-        self._sources = Sources(roots)
+        self._sources = RandomSources(roots)
         # None of these holds on to the feed: in a cycle, an iterator would die in a later worker's
         # garbage collection, where it waits 5 seconds for each of its workers.
         tasks = Tasks(self._workers, dict(self._drawn)) if self._workers else Bare()

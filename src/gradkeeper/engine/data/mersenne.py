@@ -48,29 +48,35 @@ def twister(kind: str, state: Drawn) -> Twister | None:
             *_, place = array("I", words[-4:])
             return Twister(words[:-4], place, (version, gauss))
         case _, {"bit_generator": "MT19937", "state": {"key": (dtype, key), "pos": place}}:
-            others = {name: one for name, one in state.items() if name != "state"}
+            others = {name: value for name, value in state.items() if name != "state"}
             return Twister(key, place, (dtype, others))
     return None
 
 
-def put_together(kind: str, one: Twister) -> Drawn:
+def put_together(kind: str, twister: Twister) -> Drawn:
     match kind:
         case "torch cpu":
-            words = array("Q", array("I", one.words)).tobytes()
-            left = (WORDS + 1 - one.place).to_bytes(4, "little") + (1).to_bytes(4, "little")
-            return one.rest[0] + left + one.place.to_bytes(8, "little") + words + one.rest[1]
+            words = array("Q", array("I", twister.words)).tobytes()
+            left = (WORDS + 1 - twister.place).to_bytes(4, "little") + (1).to_bytes(4, "little")
+            return (
+                twister.rest[0]
+                + left
+                + twister.place.to_bytes(8, "little")
+                + words
+                + twister.rest[1]
+            )
         case "python":
-            version, gauss = one.rest
-            return (version, one.words + array("I", [one.place]).tobytes(), gauss)
-    dtype, others = one.rest
-    return {**others, "state": {"key": (dtype, one.words), "pos": one.place}}
+            version, gauss = twister.rest
+            return (version, twister.words + array("I", [twister.place]).tobytes(), gauss)
+    dtype, others = twister.rest
+    return {**others, "state": {"key": (dtype, twister.words), "pos": twister.place}}
 
 
-def advanced(one: Twister, count: int) -> Twister:
+def advanced(twister: Twister, count: int) -> Twister:
     """After `count` words more."""
-    generator = _generator(one)
+    generator = _generator(twister)
     _draw(generator, count)
-    return _twister_in(generator, one.rest)
+    return _twister_in(generator, twister.rest)
 
 
 def distance(before: Twister, after: Twister) -> int | None:
@@ -105,15 +111,15 @@ def _draw(generator: torch.Generator, count: int) -> torch.Tensor:
     return torch.empty(count, dtype=torch.int32).random_(generator=generator)
 
 
-def _drawn(one: Twister, count: int) -> torch.Generator:
-    generator = _generator(one)
+def _drawn(twister: Twister, count: int) -> torch.Generator:
+    generator = _generator(twister)
     _draw(generator, count)
     return generator
 
 
-def _generator(one: Twister) -> torch.Generator:
+def _generator(twister: Twister) -> torch.Generator:
     """Torch's, whatever it was: it draws many words at once."""
-    plain = Twister(one.words, one.place, (bytes(8), bytes(LENGTH - BLOCK.stop)))
+    plain = Twister(twister.words, twister.place, (bytes(8), bytes(LENGTH - BLOCK.stop)))
     state = bytearray(put_together("torch cpu", plain))
     generator = torch.Generator()
     generator.set_state(torch.frombuffer(state, dtype=torch.uint8))

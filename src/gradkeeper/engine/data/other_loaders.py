@@ -1,16 +1,20 @@
-"""Loaders that know their own place, lists of batches, and anything else that can be iterated."""
+"""Loaders that know their own place, lists of batches, and anything else that can be iterated; and
+which feed fits a loader.
+"""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
-from gradkeeper.engine.data.feed import Count, Handing, count_of, given, kept
-from gradkeeper.engine.data.generators import Sources
+from gradkeeper.engine.data.feed import BatchCount, Feed, Handing, count_of, given, kept
+from gradkeeper.engine.data.generators import RandomSources
+from gradkeeper.engine.data.map_style import SampledFeed
 from gradkeeper.engine.data.replay import NO_CALLS, Replay
-from gradkeeper.engine.data.samplers import numbers, set_numbers
-from gradkeeper.engine.data.signature import digest_of, length_of, signature_of
+from gradkeeper.engine.data.samplers import is_stateful, numbers, set_numbers
+from gradkeeper.engine.data.signature import fingerprint_of, length_of, signature_of
 from gradkeeper.engine.errors import PositionError
+from gradkeeper.torch_private import can_be_copied
 
 # A loader that knows its own place: torchdata's StatefulDataLoader, or anything alike.
 
@@ -18,7 +22,7 @@ from gradkeeper.engine.errors import PositionError
 class StatedFeed:
     def __init__(self, loader: Iterable[Any]) -> None:
         self._loader: Any = loader
-        self._count = Count(ended=True)
+        self._count = BatchCount(ended=True)
         self._source: Iterator[Any] = iter(())
 
     @property
@@ -33,13 +37,13 @@ class StatedFeed:
         return
 
     def begin(self, epoch: int) -> Iterator[Any]:
-        self._count = Count(epoch)
+        self._count = BatchCount(epoch)
         self._source = iter(self._loader)
         return Handing(self._count, self._take)
 
     def state(self) -> dict[str, Any]:
         state = self._loader.state_dict()
-        digest, epochs = digest_of(state), numbers(self._loader)
+        digest, epochs = fingerprint_of(state), numbers(self._loader)
         return {**self._count.state(), "digest": digest, "loader": state, "epochs": epochs}
 
     def shared_out(self, state: dict[str, Any], batch: int) -> dict[str, Any]:
@@ -78,14 +82,14 @@ def is_indexed(loader: Any) -> bool:
     if not hasattr(kind, "__getitem__"):
         return False
     own = getattr(kind, "__iter__", None)
-    return own is None or own in (Sequence.__iter__, *(one.__iter__ for one in BUILT_IN))
+    return own is None or own in (Sequence.__iter__, *(kind.__iter__ for kind in BUILT_IN))
 
 
 class IndexedFeed:
     def __init__(self, loader: Iterable[Any]) -> None:
         self._loader: Any = loader
-        self._count = Count(ended=True)
-        self._sources = Sources({"loader": loader})
+        self._count = BatchCount(ended=True)
+        self._sources = RandomSources({"loader": loader})
 
     @property
     def length(self) -> int | None:
@@ -99,13 +103,13 @@ class IndexedFeed:
         return
 
     def begin(self, epoch: int) -> Iterator[Any]:
-        self._count = Count(epoch)
+        self._count = BatchCount(epoch)
         return self._from(0)
 
     def state(self) -> dict[str, Any]:
         self._sources.look_again()
         count, generators = self._count.state(), kept(self._sources.read_own())
-        return {**count, "digest": digest_of([count, generators]), "generators": generators}
+        return {**count, "digest": fingerprint_of([count, generators]), "generators": generators}
 
     def shared_out(self, state: dict[str, Any], batch: int) -> dict[str, Any]:
         return state | {"batch": batch}
@@ -160,14 +164,14 @@ class ReadFeed:
     def __init__(self, loader: Iterable[Any], *, refusal: str = "") -> None:
         self._loader: Any = loader
         self._refusal = refusal
-        self._count = Count(ended=True)
+        self._count = BatchCount(ended=True)
         # Workers that stay carry their random numbers on from epoch to epoch, and only reading it
         # all again brings new ones there.
         self._whole = bool(getattr(loader, "persistent_workers", False))
         self._source: Iterator[Any] = iter(())
         self._history: list[int] = []
         """How often a batch was asked for, by epoch."""
-        self._sources = Sources({"loader": loader})
+        self._sources = RandomSources({"loader": loader})
         self._replay = Replay(self._sources)
         self._begun = self._sources.read()
 
@@ -185,11 +189,11 @@ class ReadFeed:
 
     def begin(self, epoch: int) -> Iterator[Any]:
         if not (self._whole and self._history):
-            self._sources = Sources({"loader": self._loader})
+            self._sources = RandomSources({"loader": self._loader})
             self._replay = Replay(self._sources)
             self._begun = self._sources.read()
             self._history = []
-        self._count = Count(epoch)
+        self._count = BatchCount(epoch)
         self._start()
         return Handing(self._count, self._take)
 
@@ -198,7 +202,7 @@ class ReadFeed:
         self._sources.look_again()
         return {
             **self._count.state(),
-            "digest": digest_of([self._count.state(), self._begun]),
+            "digest": fingerprint_of([self._count.state(), self._begun]),
             "begun": kept(self._begun),
             "epochs": numbers(self._loader),
             "history": list(self._history),
@@ -257,3 +261,42 @@ class ReadFeed:
         except Exception:
             return True  # as before the save, and counted as it was there
         return True
+
+
+# Which feed fits a loader.
+
+
+Unstated = Literal["read", "refuse"]
+UNSTATED: Unstated = "read"
+
+
+def feed_of(loader: Iterable[Any], *, unstated: Unstated = UNSTATED) -> Feed:
+    """`unstated`: what to do with a loader that cannot say where it is."""
+    if is_stateful(loader):
+        return StatedFeed(loader)
+    if can_be_copied(loader):
+        return SampledFeed(loader)  # type: ignore[arg-type]
+    if is_indexed(loader):
+        return IndexedFeed(loader)
+    return ReadFeed(loader, refusal=_refusal(loader, unstated))
+
+
+def _refusal(loader: Any, unstated: Unstated) -> str:
+    name = type(loader).__qualname__
+    if isinstance(loader, Iterator):
+        return (
+            f"a {name} can be read once only, so a new process cannot find its place in it: pass a "
+            "DataLoader, a list, or an object whose __iter__ starts anew"
+        )
+    if unstated == "refuse":
+        return (
+            f"the place in a {_what(loader)} can be found only by reading up to it: give it "
+            'state_dict() and load_state_dict(), or allow reading with unstated="read"'
+        )
+    return ""
+
+
+def _what(loader: Any) -> str:
+    dataset = getattr(loader, "dataset", None)
+    name = type(loader).__qualname__
+    return name if dataset is None else f"{name} over {type(dataset).__qualname__}"

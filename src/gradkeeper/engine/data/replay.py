@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from gradkeeper.engine.data.feed import given, kept
-from gradkeeper.engine.data.generators import Reading, Sources, changed
+from gradkeeper.engine.data.generators import RandomSources, Reading, changed
 from gradkeeper.engine.data.mersenne import Twister, advanced, distance, put_together, twister
 from gradkeeper.engine.journal import warn_at
 from gradkeeper.source_line import user_site
@@ -70,7 +70,7 @@ def distances_of(state: bytes) -> Distances:
 
 
 class Replay:
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: RandomSources) -> None:
         self.calls = 0
         self._sources = sources
         self._notes: dict[int, Reading] = {}
@@ -104,7 +104,7 @@ class Replay:
 
     def _noted(self, number: int) -> Reading:
         noted = self._notes.get(number, {})
-        further = {name: one.of(number) for name, one in self._distances.items()}
+        further = {name: runs.of(number) for name, runs in self._distances.items()}
         if any(count is not None for count in further.values()):
             now = self._sources.read() | self._left
             for name, count in further.items():
@@ -130,7 +130,7 @@ class Replay:
 
     def state(self) -> dict[str, Any]:
         notes = [[number, kept(note)] for number, note in self._notes.items()]
-        distances = {name: kept(one.state()) for name, one in self._distances.items()}
+        distances = {name: kept(runs.state()) for name, runs in self._distances.items()}
         return {"calls": self.calls, "notes": notes, "distances": distances}
 
     def load(self, state: dict[str, Any]) -> None:
@@ -139,7 +139,7 @@ class Replay:
         self._notes = {number: given(note) for number, note in state["notes"]}
         # None before 0.2, nor where no call was made.
         distances = state.get("distances", {})
-        self._distances = {name: distances_of(given(one)) for name, one in distances.items()}
+        self._distances = {name: distances_of(given(runs)) for name, runs in distances.items()}
         self._left = {}
 
 

@@ -48,11 +48,11 @@ class Samplers:
     def __init__(self, loader: DataLoader[Any]) -> None:
         self.index = index_sampler(loader)
         self._chain = chain(self.index)
-        self.draw_at_first = all(type(one) in DRAW_AT_FIRST for one in self._chain.values())
-        self._first = {name: _sequences(one) for name, one in self._chain.items()}
+        self.draw_at_first = all(type(sampler) in DRAW_AT_FIRST for sampler in self._chain.values())
+        self._first = {name: _sequences(sampler) for name, sampler in self._chain.items()}
 
     def read(self) -> Held:
-        return {name: self._read(name, one) for name, one in self._chain.items()}
+        return {name: self._read(name, sampler) for name, sampler in self._chain.items()}
 
     def _read(self, name: str, sampler: Any) -> Held:
         if is_stateful(sampler):
@@ -103,7 +103,7 @@ def chain(sampler: Any) -> dict[str, Any]:
     """A sampler and those it draws from, by name."""
     found: dict[str, Any] = {}
     name = "sampler"
-    while sampler is not None and all(sampler is not one for one in found.values()):
+    while sampler is not None and all(sampler is not known for known in found.values()):
         found[name] = sampler
         sampler, name = getattr(sampler, "sampler", None), f"{name}.sampler"
     return found
@@ -118,21 +118,21 @@ def _sequences(sampler: Any) -> Held:
     for attribute, value in _own(sampler):
         if isinstance(value, torch.Tensor):
             found[attribute] = value.clone()
-        elif type(value) is list and all(type(one) in SCALARS for one in value):
+        elif type(value) is list and all(type(item) in SCALARS for item in value):
             found[attribute] = list(value)
         elif type(value).__module__ == "numpy" and hasattr(value, "tobytes"):
             found[attribute] = value.copy()
     return found
 
 
-def _same(one: Any, other: Any) -> bool:
-    if type(one) is not type(other):
+def _same(value: Any, other: Any) -> bool:
+    if type(value) is not type(other):
         return False
-    if isinstance(one, torch.Tensor):
-        return torch.equal(one, other)
-    if hasattr(one, "tobytes"):
-        return bool(one.dtype == other.dtype and one.tobytes() == other.tobytes())
-    return bool(one == other)
+    if isinstance(value, torch.Tensor):
+        return torch.equal(value, other)
+    if hasattr(value, "tobytes"):
+        return bool(value.dtype == other.dtype and value.tobytes() == other.tobytes())
+    return bool(value == other)
 
 
 def _set(sampler: Any, attribute: str, value: Any) -> None:

@@ -53,7 +53,7 @@ def signature_of_loader(loader: DataLoader[Any]) -> Signature:
 
 def of_any_rank(signature: Signature) -> Signature:
     """Without what depends on how many ranks share the data."""
-    return {name: one for name, one in signature.items() if name not in PER_RANK}
+    return {name: value for name, value in signature.items() if name not in PER_RANK}
 
 
 def difference(saved: Signature, now: Signature) -> str:
@@ -83,7 +83,7 @@ def _name(thing: Any) -> str:
 BYTES = 8
 
 
-class Digest:
+class Fingerprint:
     """Of values that come one by one, each of them spelled."""
 
     def __init__(self) -> None:
@@ -97,8 +97,8 @@ class Digest:
         return self._hash.hexdigest()
 
 
-def digest_of(value: Any) -> str:
-    digest = Digest()
+def fingerprint_of(value: Any) -> str:
+    digest = Fingerprint()
     digest.add(spelled(value))
     return str(digest)
 
@@ -113,7 +113,7 @@ def spelled(value: Any) -> str:
                 return repr(list(value))  # a batch's indices, ten times as fast
             return f"[{','.join(map(spelled, value))}]"
         case dict():
-            pairs = (f"{spelled(key)}:{spelled(one)}" for key, one in value.items())
+            pairs = (f"{spelled(key)}:{spelled(item)}" for key, item in value.items())
             return f"{{{','.join(pairs)}}}"
         case _ if hasattr(value, "tolist"):
             return repr(value.tolist())

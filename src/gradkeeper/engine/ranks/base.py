@@ -13,8 +13,10 @@ from torch import Tensor
 
 from gradkeeper.checkpoint.peers import Peers
 from gradkeeper.engine.errors import SetupError
-from gradkeeper.engine.gradients import Norm
+from gradkeeper.engine.gradients import Norm, gradients, reconsidered, total_norm
 from gradkeeper.engine.loss_weights import Pending, Weight
+from gradkeeper.engine.resume.stateful import Stateful
+from gradkeeper.tree import State
 
 if TYPE_CHECKING:
     from gradkeeper.engine.backward import Crediting
@@ -23,12 +25,11 @@ if TYPE_CHECKING:
     from gradkeeper.engine.ranks.uneven_data import EvenStream
     from gradkeeper.engine.window import Window
 
-State = dict[str, Any]
-Sync = Literal["last", "every"]
+Sync = Literal["last", "every", "shards"]
 
 
-class Ranks(Protocol):
-    """Where nothing is answered, nothing is to be done."""
+class Ranks(Stateful, Protocol):
+    """Where nothing is answered, nothing is to be done. Kept is what ranks agreed on."""
 
     rank: int | None
     """On the tape; None where there is one only."""
@@ -74,8 +75,6 @@ class Ranks(Protocol):
         """Those who write a checkpoint together."""
         return None
 
-    def state(self) -> State: ...
-
     def restore(self, state: State) -> None:
         return
 
@@ -114,12 +113,20 @@ class Ranks(Protocol):
     def measured(self, owner: "Owner", pending: Pending) -> Norm:
         """Makes gradients, weights and loss those of all ranks, and measures the gradients."""
 
-    def reconsidered(self, norm: Norm, held: list[Tensor]) -> Norm:
+    def reconsidered(self, norm: Norm, parameters: list[Tensor]) -> Norm:
         """A norm that is not finite, looked at again."""
 
     def failed(self, error: BaseException) -> str | None:
         """An exception leaves the block. The reason, where it was another rank's."""
         return None
+
+    def stepped(self, owner: "Owner") -> None:
+        """The step is taken, on all ranks."""
+        return
+
+    def ended(self, owner: "Owner") -> None:
+        """A loop has come to its end, on all ranks."""
+        return
 
     def close(self) -> None:
         return
@@ -138,6 +145,8 @@ class Exchange(Protocol):
     """Of each gradient, among the ranks; 0: all of it is on each of them."""
     keeps_pending: bool
     """Whether what is pending in mid-window can be saved."""
+    alike: list[list[int]]
+    """Ranks that read the same micro-batches, because they share a layer (tensor parallelism)."""
     unsynced: bool
     """There are gradients here that the others have not seen."""
     exchanged: bool
@@ -176,6 +185,14 @@ class Exchange(Protocol):
     def forget(self) -> None:
         """Drops what is pending elsewhere than in `.grad`."""
         return
+
+    def norm(self, parameters: list[Tensor]) -> Tensor:
+        """Of this rank's gradients. Where parts of them lie here, of these."""
+        return total_norm(gradients(parameters))
+
+    def reconsidered(self, norm: Norm, parameters: list[Tensor]) -> Norm:
+        """A norm that is not finite, looked at again."""
+        return reconsidered(norm, gradients(parameters))
 
     # Its backwards
 

@@ -31,8 +31,8 @@ def average(parameters: list[Tensor], group: Any) -> None:
     for bucket in _buckets(dense):
         flat = _flatten_dense_tensors(bucket).div_(ranks)
         dist.all_reduce(flat, group=group)
-        for one, value in zip(bucket, _unflatten_dense_tensors(flat, bucket), strict=True):
-            one.copy_(value)
+        for gradient, value in zip(bucket, _unflatten_dense_tensors(flat, bucket), strict=True):
+            gradient.copy_(value)
     for parameter in held:
         if parameter.grad is not None and parameter.grad.is_sparse:
             whole = parameter.grad.div(ranks).coalesce()
@@ -67,14 +67,14 @@ def _no_rows(table: Tensor) -> Tensor:
 def _buckets(gradients: list[Tensor]) -> Iterator[list[Tensor]]:
     """Of one dtype and device each, no larger than need be; in an order that all ranks share."""
     kinds: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
-    for one in gradients:
-        kinds.setdefault((one.dtype, one.device), []).append(one)
+    for gradient in gradients:
+        kinds.setdefault((gradient.dtype, gradient.device), []).append(gradient)
     for alike in kinds.values():
         bucket: list[Tensor] = []
         size = 0
-        for one in alike:
-            bucket.append(one)
-            size += one.numel() * one.element_size()
+        for gradient in alike:
+            bucket.append(gradient)
+            size += gradient.numel() * gradient.element_size()
             if size >= BUCKET:
                 yield bucket
                 bucket, size = [], 0
@@ -96,6 +96,7 @@ class DDPExchange(Exchange):
     keeps_pending = True
 
     def __init__(self, wrappers: list[DistributedDataParallel], *, every: bool) -> None:
+        self.alike: list[list[int]] = []
         self._wrappers = wrappers
         self._group: Any = wrappers[0].process_group
         self._every = every

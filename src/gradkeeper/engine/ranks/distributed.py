@@ -10,24 +10,26 @@ from torch import Tensor, nn
 from gradkeeper.engine.backward import backward_of_nothing
 from gradkeeper.engine.close import NO_GRADIENT, RefusedError, refuse_empty, unscale
 from gradkeeper.engine.errors import RankError, WeightError, WindowError
-from gradkeeper.engine.gradients import Norm, gradients, reconsidered, total_norm
+from gradkeeper.engine.gradients import Norm, gradients
 from gradkeeper.engine.journal import Journal
 from gradkeeper.engine.loss_weights import Pending, Tally, Weight, checked
 from gradkeeper.engine.ranks.base import Exchange, Ranks
 from gradkeeper.engine.ranks.rendezvous import (
-    Condition,
-    Moment,
+    Health,
+    Meeting,
     RankPeers,
     RollCall,
     Status,
     check_all_run_forward,
     check_all_save,
+    check_same_items,
     check_same_window,
     digest,
     failure,
     too_late,
 )
-from gradkeeper.engine.ranks.uneven_data import Before, EvenStream, Groups
+from gradkeeper.engine.ranks.replicas import Replicas
+from gradkeeper.engine.ranks.uneven_data import BatchGroups, Before, EvenStream
 from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:
@@ -55,7 +57,8 @@ def counts_of(pending: Pending, norm: Tensor | None) -> tuple[dict[str, float], 
 
 
 def put_totals(pending: Pending, words: list[Status], unit: float, last: float) -> None:
-    """From now on, the window's numbers are those of all ranks.
+    """From now on, the window's numbers are those of all ranks. Of ranks that read the same, one
+    has a word here.
 
     Gradients were averaged, so the unit counts once for each rank; the loss follows them.
     """
@@ -88,17 +91,19 @@ class Closing:
         # A scaled gradient is measured after unscale_, which all ranks must reach alike.
         held = gradients(owner.parameters)
         early = bool(held) and not owner.precision.scaler
-        tensor = total_norm(held) if early else None
+        tensor = self._sync.norm(owner.parameters) if early else None
         try:
             facts, weights = counts_of(pending, tensor)
         except WeightError:
-            self.call(Condition.FAILED_LATE, stream, handed)
+            self.call(Health.FAILED_LATE, stream, handed)
             raise
-        state = Condition.FINE if pending.torn is None else Condition.TORN
+        state = Health.FINE if pending.torn is None else Health.TORN
         unsynced = float(self._sync.unsynced)
         words = self.call(state, stream, handed, unsynced=unsynced, **facts)
         self._raise_if_failed(words)
-        put_totals(pending, words, self._roll.unit, weights.last)
+        check_same_items(words, self._sync.alike)
+        own = [words[group[0]] for group in self._sync.alike] or words
+        put_totals(pending, own, self._roll.unit, weights.last)
         if not (pending.counted and pending.credits):
             refuse_empty(pending, held=bool(held))
         exchange = any(word.unsynced for word in words)
@@ -110,14 +115,14 @@ class Closing:
         return self._norm(tensor, words)
 
     def call(
-        self, state: Condition, stream: EvenStream | None, handed: int, **facts: float
+        self, state: Health, stream: EvenStream | None, handed: int, **facts: float
     ) -> list[Status]:
         """Until all ranks are here; who is still reading or computing hears that others wait."""
         left = 0 if stream is None else stream.remaining
         words: list[Status] = []
-        while not words or any(word.place != Moment.CLOSE for word in words):
+        while not words or any(word.place != Meeting.CLOSE for word in words):
             words = self._roll.call(
-                Moment.CLOSE, state=state, handed=handed, remaining=left, **facts
+                Meeting.CLOSE, state=state, handed=handed, remaining=left, **facts
             )
             check_same_window(words)
         if stream is not None:
@@ -138,10 +143,10 @@ class Closing:
         held = gradients(owner.parameters)
         if not held:
             raise RefusedError(NO_GRADIENT)
-        tensor = total_norm(held)
+        tensor = self._sync.norm(owner.parameters)
         if not self._sync.copies:
             return Norm(tensor, tensor.item())
-        return self._norm(tensor, self._roll.call(Moment.WIDE, norm=tensor.item()))
+        return self._norm(tensor, self._roll.call(Meeting.WIDE, norm=tensor.item()))
 
     def _norm(self, tensor: Tensor, words: list[Status]) -> Norm:
         """DDPExchange hold the same gradients, shards parts of them."""
@@ -150,11 +155,11 @@ class Closing:
         length = whole_norm(words, self._sync.copies)
         return Norm(torch.full_like(tensor, length), length)
 
-    def reconsidered(self, norm: Norm, held: list[Tensor]) -> Norm:
-        again = reconsidered(norm, held)
+    def reconsidered(self, norm: Norm, parameters: list[Tensor]) -> Norm:
+        again = self._sync.reconsidered(norm, parameters)
         if not self._sync.copies:
             return again
-        words = self._roll.call(Moment.WIDE, norm=again.length)
+        words = self._roll.call(Meeting.WIDE, norm=again.length)
         return self._norm(again.tensor, words)
 
 
@@ -196,6 +201,7 @@ class Distributed(Ranks):
         self._models = models
         self._journal = journal
         self._closing = Closing(roll, sync, journal)
+        self._replicas = Replicas(roll, journal, alike=not sync.copies)
         self._plan: int | None = None
         """How many micro-batches each rank is handed in this window, where that is known."""
         self._again: Before | None = None
@@ -207,7 +213,7 @@ class Distributed(Ranks):
         self._by_closure = False
         self._noted = True
         """The last backward on the tape was exchanged."""
-        self._groups = Groups(models)
+        self._groups = BatchGroups(models)
         sync.meet_before_forward(self._meet_before_forward)
 
     # The loop
@@ -239,7 +245,7 @@ class Distributed(Ranks):
     def meet(self, stream: "Stream | EvenStream | None" = None) -> None:
         self._groups.over()
         if stream is None:
-            check_all_save(self.roll.call(Moment.SAVE))
+            check_all_save(self.roll.call(Meeting.SAVE))
         elif self._meets and isinstance(stream, EvenStream) and stream.most is None:
             stream.meet()
 
@@ -293,6 +299,12 @@ class Distributed(Ranks):
             self.roll.raise_if_lost(error)
             raise
 
+    def stepped(self, owner: "Owner") -> None:
+        self._replicas.stepped(owner)
+
+    def ended(self, owner: "Owner") -> None:
+        self._replicas.ended(owner)
+
     def close(self) -> None:
         self._sync.close()
         self.window = self._stream = None
@@ -328,8 +340,8 @@ class Distributed(Ranks):
 
     def read_on(self, *, more: bool) -> bool:
         """All ranks are here: is there another micro-batch for them?"""
-        words = self.roll.call(Moment.READ, more=float(more), handed=self._read)
-        if any(word.place in (Moment.BREAK, Moment.CLOSE) for word in words):
+        words = self.roll.call(Meeting.READ, more=float(more), handed=self._read)
+        if any(word.place in (Meeting.BREAK, Meeting.CLOSE) for word in words):
             self._parted = True
             return False
         check_all_run_forward(words)
@@ -358,7 +370,7 @@ class Distributed(Ranks):
         return self._sync.catch_up()
 
     def _meet_before_forward(self) -> None:
-        words = self.roll.call(Moment.FORWARD)
+        words = self.roll.call(Meeting.FORWARD)
         if failure(words, self.roll.notes_left) is not None:
             raise Interrupted
         check_all_run_forward(words)
@@ -405,8 +417,8 @@ class Distributed(Ranks):
         handed = 0 if self._stream is None else self._read
         return self._closing.measured(owner, pending, self._stream, handed)
 
-    def reconsidered(self, norm: Norm, held: list[Tensor]) -> Norm:
-        return self._closing.reconsidered(norm, held)
+    def reconsidered(self, norm: Norm, parameters: list[Tensor]) -> Norm:
+        return self._closing.reconsidered(norm, parameters)
 
     def _finish(self) -> None:
         """What the others do in this window, and this rank has not done."""
@@ -423,7 +435,7 @@ class Distributed(Ranks):
         """Said before this rank takes turns for those it leaves out: the others read on so far."""
         if self._meets and self._sync.owes and not (self.filled or self._parted):
             self._parted = True
-            self.roll.call(Moment.BREAK, handed=self._read)
+            self.roll.call(Meeting.BREAK, handed=self._read)
 
     def failed(self, error: BaseException) -> str | None:
         """An exception leaves the block. The reason, where it came from another rank."""
@@ -436,10 +448,10 @@ class Distributed(Ranks):
             if self._sync.stuck and not self._catches_up():
                 self.roll.stop_for(f"{type(error).__name__} while the others were computing")
                 return None
-        late = Condition.FAILED_LATE if self._sync.exchanged else Condition.FAILED
+        late = Health.FAILED_LATE if self._sync.exchanged else Health.FAILED
         self._finish()
         handed = 0 if self._stream is None else self._read
-        state = Condition.INTERRUPTED if interrupted else late
+        state = Health.INTERRUPTED if interrupted else late
         words = self._closing.call(state, self._stream, handed)
         if not interrupted:
             return None

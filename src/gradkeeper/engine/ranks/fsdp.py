@@ -1,9 +1,11 @@
 """FSDP2: which backward is reduced into the shards, and backwards that others wait for."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.distributed.fsdp import FSDPModule
@@ -11,9 +13,18 @@ from torch.utils._pytree import tree_leaves
 
 from gradkeeper.engine.backward import only_zeros_reach
 from gradkeeper.engine.errors import SetupError, WindowError
+from gradkeeper.engine.gradients import Norm, norm_among
 from gradkeeper.engine.owner import Owner, parameters_of
 from gradkeeper.engine.ranks.base import Exchange, Sync, check_world
-from gradkeeper.torch_private import clear_pending, divides_by, reduce_pending, unsharded_parameters
+from gradkeeper.torch_private import (
+    all_reduce_pending,
+    can_defer_all_reduce,
+    clear_pending,
+    data_parallel_size,
+    divides_by,
+    reduce_pending,
+    unsharded_parameters,
+)
 
 # Forwards of a sharded model whose backward is still to come.
 #
@@ -42,9 +53,11 @@ class Forwards:
 
     def end(self, outputs: Any) -> None:
         self._inside = False
-        for one in tree_leaves(outputs):
-            if isinstance(one, Tensor) and one.requires_grad:
-                self._ends.append(End(get_gradient_edge(one), one.shape, one.dtype, one.device))
+        for output in tree_leaves(outputs):
+            if isinstance(output, Tensor) and output.requires_grad:
+                self._ends.append(
+                    End(get_gradient_edge(output), output.shape, output.dtype, output.device)
+                )
 
     def forget(self) -> None:
         self._ends = []
@@ -76,13 +89,26 @@ class FSDPExchange(Exchange):
     lockstep = True
     owes = False
 
-    def __init__(self, model: nn.Module, parameters: list[Tensor], *, every: bool) -> None:
+    def __init__(
+        self, model: nn.Module, parameters: list[Tensor], *, every: bool, defers: bool = False
+    ) -> None:
+        """`defers`: shards are exchanged in each backward, and their copies in the last."""
         self._model = model
+        self._parameters = parameters
         self._roots = roots_of(model)
+        self.alike: list[list[int]] = []
         self._every = every
-        # Under "last" they wait in unsharded parameters, as large as the whole model.
-        self.keeps_pending = every
-        self.copies = copies_of(parameters)
+        self._defers = defers
+        self._all_reduces = True
+        # Under "last" they wait in unsharded parameters, as large as the whole model; where copies
+        # are added up at the window's end, in torch's own memory.
+        self.keeps_pending = every and not defers
+        ranks = dist.get_world_size()
+        self._held_by = {id(p): ranks // shards_of(p) for p in parameters}
+        """How many ranks hold the same part, by parameter."""
+        counts = set(self._held_by.values())
+        self._mixed = len(counts) > 1
+        self.copies = 1 if self._mixed else counts.pop()
         self._meet: Callable[[], None] = lambda: None
         self.unsynced = False
         self.exchanged = False
@@ -105,6 +131,8 @@ class FSDPExchange(Exchange):
     def hand(self, *, last: bool) -> None:
         if not self._every:
             self._set(last)
+        elif self._defers:
+            self._set_all_reduce(last)
 
     def close(self) -> None:
         for hook in self._hooks:
@@ -112,6 +140,14 @@ class FSDPExchange(Exchange):
         self._hooks = []
         self._forwards.forget()
         self._set(True)
+        self._set_all_reduce(True)
+
+    def _set_all_reduce(self, now: bool) -> None:
+        if now is self._all_reduces:
+            return
+        self._all_reduces = now
+        for root in self._roots:
+            root.set_requires_all_reduce(now)
 
     def _set(self, sync: bool) -> None:
         if sync is self._sync:
@@ -137,7 +173,7 @@ class FSDPExchange(Exchange):
     def catch_up(self) -> bool:
         """Takes part in the backward that the others are in; False if this rank cannot."""
         self.stuck = not self._forwards.run_backward(self.leaves())
-        self.unsynced = not self._sync
+        self.unsynced = not (self._sync and self._all_reduces)
         return not self.stuck
 
     def at_close(self) -> None:
@@ -155,8 +191,8 @@ class FSDPExchange(Exchange):
     def credited(self) -> bool:
         self.stuck = False
         self._forwards.forget()
-        self.unsynced = not self._sync
-        return self._sync
+        self.unsynced = not (self._sync and self._all_reduces)
+        return not self.unsynced
 
     def leaves(self) -> list[Tensor]:
         return unsharded_parameters(self._roots)
@@ -166,8 +202,29 @@ class FSDPExchange(Exchange):
 
     def exchange(self, parameters: list[Tensor]) -> None:
         self._set(True)
-        reduce_pending(self._roots)
+        self._set_all_reduce(True)
+        if self._defers:
+            all_reduce_pending(self._roots)
+        else:
+            reduce_pending(self._roots)
         self.unsynced = False
+
+    def norm(self, parameters: list[Tensor]) -> Tensor:
+        if not self._mixed:
+            return super().norm(parameters)
+        found = norm_among(parameters, self._held_by)
+        assert found is not None, "asked where there are gradients"
+        return found
+
+    def reconsidered(self, norm: Norm, parameters: list[Tensor]) -> Norm:
+        if not self._mixed:
+            return super().reconsidered(norm, parameters)
+        squares = []
+        for count in set(self._held_by.values()):
+            alike = [p for p in parameters if self._held_by[id(p)] == count]
+            squares.append(super().reconsidered(norm, alike).length ** 2 / count)
+        length = math.sqrt(math.fsum(squares))
+        return Norm(torch.full_like(norm.tensor, length), length)
 
     def state(self) -> list[bool]:
         return []
@@ -192,14 +249,19 @@ def roots_of(model: nn.Module) -> list[FSDPModule]:
     return found
 
 
-def copies_of(parameters: list[Tensor]) -> int:
-    """How many ranks hold the same shard: more than one where groups of ranks shard (HSDP)."""
-    first: Any = parameters[0]
-    copies = 1
-    for dimension, placement in enumerate(first.placements):
-        if placement.is_replicate():
-            copies *= first.device_mesh.size(dimension)
-    return copies
+def shards_of(parameter: Any) -> int:
+    """Into how many parts it is cut."""
+    count = 1
+    for dimension, placement in enumerate(getattr(parameter, "placements", ())):
+        if not placement.is_replicate():
+            count *= parameter.device_mesh.size(dimension)
+    return count
+
+
+def has_copies(owners: list[Owner]) -> bool:
+    """Whether groups of ranks shard, and their copies can be exchanged by themselves."""
+    roots = [root for owner in owners for root in roots_of(owner.model)]
+    return bool(roots) and can_defer_all_reduce(roots)
 
 
 def exchange_of(owners: list[Owner], sync: Sync | None) -> FSDPExchange | None:
@@ -221,11 +283,18 @@ def exchange_of(owners: list[Owner], sync: Sync | None) -> FSDPExchange | None:
             f"{names} and so on are not sharded, so nobody exchanges their gradients: call "
             "fully_shard(model) on the whole model, and build the optimizer after it"
         )
-    meshes = {p.device_mesh.size() for p in parameters}  # type: ignore[attr-defined]
-    check_world(meshes)
+    defers = sync == "shards"
+    exchange = FSDPExchange(owner.model, parameters, every=sync != "last", defers=defers)
+    replicas, ranks = data_parallel_size(roots_of(owner.model)), dist.get_world_size()
+    whole_meshes = [p.device_mesh for p in parameters if p.device_mesh.size() == ranks]  # type: ignore[attr-defined]
+    if replicas < ranks and whole_meshes:
+        # Tensor parallelism has the last dimensions of the mesh, fully_shard the first.
+        exchange.alike = whole_meshes[0].mesh.reshape(replicas, -1).tolist()
+    else:
+        check_world({p.device_mesh.size() for p in parameters})  # type: ignore[attr-defined]
     if divides_by(roots_of(owner.model)) != {None}:
         raise SetupError(
             "set_gradient_divide_factor was called: gradients must be averaged over the ranks, "
             "because the engine weighs them by the items of all ranks itself"
         )
-    return FSDPExchange(owner.model, parameters, every=sync != "last")
+    return exchange

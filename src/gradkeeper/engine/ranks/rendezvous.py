@@ -4,9 +4,11 @@ follows when they fared differently.
 
 import json
 import re
+import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -27,6 +29,10 @@ from gradkeeper.torch_private import default_store
 _LOST = re.compile(r"gloo|nccl|connection|timed? ?out|process ?group|broken pipe", re.IGNORECASE)
 
 
+LONGEST_ANSWER = 10.0
+"""Seconds that the store may take."""
+
+
 class FailureNotes:
     def __init__(self) -> None:
         store = default_store()
@@ -35,16 +41,15 @@ class FailureNotes:
         self._rank = dist.get_rank()
         self._size = dist.get_world_size()
         self._told_in: int | None = None
+        self._gone = False
+        """The store did not answer: nobody asks again."""
 
     def tell(self, what: str, window: int) -> None:
         """The first note of a window stays: what comes after follows from it."""
         if self._told_in == window:
             return
         self._told_in = window
-        try:
-            self._store.set(str(self._rank), what)
-        except RuntimeError:  # the store went with rank 0; there is nobody to tell
-            return
+        self._ask(lambda: self._store.set(str(self._rank), what))
 
     def take_back(self, window: int) -> None:
         """All ranks met in this window: what was told in an earlier one, they have read."""
@@ -53,13 +58,26 @@ class FailureNotes:
             self._store.delete_key(str(self._rank))
 
     def of(self, rank: int) -> str | None:
-        try:
-            if not self._store.check([str(rank)]):
-                return None
-            told: bytes = self._store.get(str(rank))
-        except RuntimeError:
+        there = self._ask(lambda: self._store.check([str(rank)]))
+        told: bytes | None = self._ask(lambda: self._store.get(str(rank))) if there else None
+        return None if told is None else told.decode()
+
+    def _ask(self, act: Callable[[], Any]) -> Any:
+        """None where the store went with rank 0. It answers at once or, from a host that was cut
+        off, never: torch waits without an end there (2.13)."""
+        if self._gone:
             return None
-        return told.decode()
+        answer: list[Any] = []
+
+        def ask() -> None:
+            with suppress(RuntimeError):
+                answer.append(act())
+
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        asking.join(LONGEST_ANSWER)
+        self._gone = asking.is_alive()
+        return answer[0] if answer else None
 
     def why(self, error: BaseException) -> str:
         """A message for a collective that failed."""
@@ -77,7 +95,7 @@ def is_lost(error: BaseException) -> bool:
 # What a rank says when the roll is called: where it is, how it fares, and what it counted.
 
 
-class Moment(IntEnum):
+class Meeting(IntEnum):
     """Where in the loop a rank is when it speaks."""
 
     UNIT = 1
@@ -98,7 +116,7 @@ class Moment(IntEnum):
     """Where somebody called save(), outside of all loops."""
 
 
-class Condition(IntEnum):
+class Health(IntEnum):
     FINE = 0
     TORN = 1
     """A backward failed half-way, and the exception was caught inside the block."""
@@ -114,7 +132,7 @@ class Status(NamedTuple):
     """Numbers only: they fit into one tensor. Zero is what nobody needs to know."""
 
     place: float
-    state: float = Condition.FINE
+    state: float = Health.FINE
     window: float = 0
     """How many windows it has opened."""
     handed: float = 0
@@ -181,7 +199,7 @@ class RollCall:
         self._journal = journal
         self._window = 0
         self._broken: str | None = None
-        self._group = group_of_its_own(notes_left.timeout)
+        self.group = group_of_its_own(notes_left.timeout)
         # Kept, not made for each call: gloo's thread may let go of a tensor after this one, and at
         # the end of a process it would wait for an interpreter that is gone, and abort.
         self._said = torch.zeros(len(Status._fields), dtype=torch.float64)
@@ -193,7 +211,7 @@ class RollCall:
         self._asked = False
         self._window += 1
 
-    def call(self, place: Moment, **facts: float) -> list[Status]:
+    def call(self, place: Meeting, **facts: float) -> list[Status]:
         """The words of all ranks, in their order. A call in which a rank asks for the unit serves
         that only: those who came for something else say their word again."""
         self.must_be_whole()
@@ -203,26 +221,26 @@ class RollCall:
             word = Status(place=place, window=self._window, line=line, **wants, **facts)
             words = self._gather(word)
             self._hear_of_wants(words)
-            asked = any(one.place == Moment.UNIT for one in words)
+            asked = any(word.place == Meeting.UNIT for word in words)
             if asked:
                 self._hear_of_unit(words)
-            if not asked or place == Moment.UNIT:
+            if not asked or place == Meeting.UNIT:
                 return words
 
     def _hear_of_wants(self, words: list[Status]) -> None:
-        self.stopping = self.stopping or any(one.stop for one in words)
-        self.saving = self.saving or any(one.save for one in words)
+        self.stopping = self.stopping or any(word.stop for word in words)
+        self.saving = self.saving or any(word.save for word in words)
         if self.saving or self.stopping:
             self.heard()
 
     def _gather(self, word: Status) -> list[Status]:
         self._said.copy_(torch.tensor(word, dtype=torch.float64))
         try:
-            dist.all_gather(self._of_each, self._said, group=self._group())
+            dist.all_gather(self._of_each, self._said, group=self.group())
         except RuntimeError as error:
             raise self.lost(error) from error
         self.notes_left.take_back(self._window)
-        return [Status._make(one) for one in self._heard.tolist()]
+        return [Status._make(word) for word in self._heard.tolist()]
 
     # The unit of weights
 
@@ -233,7 +251,7 @@ class RollCall:
     def ask_for_unit(self, weight: float) -> None:
         """Once per run; in the next window again where all ranks' first losses weighed nothing."""
         if self.needs_unit:
-            self.call(Moment.UNIT, weight=weight)
+            self.call(Meeting.UNIT, weight=weight)
 
     @property
     def needs_unit(self) -> bool:
@@ -241,7 +259,7 @@ class RollCall:
 
     def _hear_of_unit(self, words: list[Status]) -> None:
         self._asked = True
-        weights = (one.weight for one in words if one.place == Moment.UNIT)
+        weights = (word.weight for word in words if word.place == Meeting.UNIT)
         self.agreed = next((weight for weight in weights if weight), 0.0)
 
     # When it fails
@@ -285,10 +303,24 @@ def check_same_window(words: list[Status]) -> None:
         )
 
 
+def check_same_items(words: list[Status], alike: list[list[int]]) -> None:
+    """Where ranks share a layer, they read the same micro-batches."""
+    for group in alike:
+        first = words[group[0]]
+        for rank in group[1:]:
+            if (words[rank].weight, words[rank].counted) != (first.weight, first.counted):
+                raise RankError(
+                    f"rank {group[0]} and rank {rank} share layers (tensor parallelism), and "
+                    f"weighed their losses by {first.weight:g} and {words[rank].weight:g}: both "
+                    "must be handed the same micro-batches. Give a sampler the number of this "
+                    "rank's group, not its own"
+                )
+
+
 def check_all_run_forward(words: list[Status]) -> None:
     """Where a forward is collective, ranks run the same number of them."""
-    running = [rank for rank, word in enumerate(words) if word.place == Moment.FORWARD]
-    others = [rank for rank, word in enumerate(words) if word.place != Moment.FORWARD]
+    running = [rank for rank, word in enumerate(words) if word.place == Meeting.FORWARD]
+    others = [rank for rank, word in enumerate(words) if word.place != Meeting.FORWARD]
     if running and others:
         raise RankError(
             f"rank {running[0]} runs a forward and rank {others[0]} has gone on without it: "
@@ -298,7 +330,7 @@ def check_all_run_forward(words: list[Status]) -> None:
 
 
 def check_all_save(words: list[Status]) -> None:
-    elsewhere = [rank for rank, word in enumerate(words) if word.place != Moment.SAVE]
+    elsewhere = [rank for rank, word in enumerate(words) if word.place != Meeting.SAVE]
     if elsewhere:
         raise RankError(
             f"engine.save() was called between loops, and not on rank {elsewhere[0]}: a checkpoint "
@@ -309,17 +341,17 @@ def check_all_save(words: list[Status]) -> None:
 def failure(words: list[Status], notes_left: FailureNotes) -> str | None:
     """Why no rank may spend this window."""
     for rank, word in enumerate(words):
-        if word.state in (Condition.FAILED, Condition.FAILED_LATE):
+        if word.state in (Health.FAILED, Health.FAILED_LATE):
             return f"rank {rank} {notes_left.of(rank) or 'raised an exception'}"
     for rank, word in enumerate(words):
-        if word.state == Condition.TORN:
+        if word.state == Health.TORN:
             return f"a backward failed half-way on rank {rank}"
     return None
 
 
 def too_late(words: list[Status]) -> bool:
     """Gradients had been exchanged when a rank failed: all raise."""
-    return any(word.state == Condition.FAILED_LATE for word in words)
+    return any(word.state == Health.FAILED_LATE for word in words)
 
 
 def digest(words: list[Status]) -> tuple[str, ...]:
@@ -327,14 +359,14 @@ def digest(words: list[Status]) -> tuple[str, ...]:
     did = [_did(word) for word in words]
     usual = Counter(did).most_common(1)[0][0]
     lines = (f" (line {int(word.line)})" if word.line else "" for word in words)
-    return tuple(one if one == usual else one + line for one, line in zip(did, lines, strict=True))
+    return tuple(act if act == usual else act + line for act, line in zip(did, lines, strict=True))
 
 
 def _did(word: Status) -> str:
     match word.state:
-        case Condition.FAILED | Condition.FAILED_LATE:
+        case Health.FAILED | Health.FAILED_LATE:
             return "raised an exception in its window"
-        case Condition.TORN:
+        case Health.TORN:
             return "failed half-way in a backward"
     if not word.handed:
         return "closed its window"
@@ -358,7 +390,7 @@ class RankPeers:
     def gather(self, value: Any) -> list[Any]:
         mine = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
         try:
-            return [json.loads(bytes(one.tolist())) for one in self._gathered(mine)]
+            return [json.loads(bytes(text.tolist())) for text in self._gathered(mine)]
         except RuntimeError as error:
             raise self._roll.lost(error) from error
 
@@ -366,10 +398,10 @@ class RankPeers:
         sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
         size = torch.tensor([len(mine)])
         dist.all_gather(sizes, size, group=self._group())
-        counts = [int(one) for one in sizes]
+        counts = [int(size) for size in sizes]
         padded = torch.zeros(max(counts), dtype=torch.uint8)
         padded[: len(mine)] = mine
         heard = [torch.empty_like(padded) for _ in counts]
         self._last = (sizes, size, padded, heard)
         dist.all_gather(heard, padded, group=self._group())
-        return [one[:count] for one, count in zip(heard, counts, strict=True)]
+        return [text[:count] for text, count in zip(heard, counts, strict=True)]

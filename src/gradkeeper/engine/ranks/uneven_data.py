@@ -13,7 +13,7 @@ from gradkeeper.checkpoint.codec import encode
 from gradkeeper.engine.batches import END, Position, Stream, group_of
 from gradkeeper.engine.data import Feed
 from gradkeeper.engine.errors import LoaderError
-from gradkeeper.engine.ranks.rendezvous import Moment, Status
+from gradkeeper.engine.ranks.rendezvous import Meeting, Status
 
 if TYPE_CHECKING:
     from gradkeeper.engine.ranks.distributed import Distributed
@@ -77,11 +77,11 @@ class EvenStream:
 
     def begin_epoch(self) -> None:
         self._stream.begin_epoch()
-        self.hear(self._ranks.roll.call(Moment.EPOCH, remaining=self.remaining))
+        self.hear(self._ranks.roll.call(Meeting.EPOCH, remaining=self.remaining))
 
     def resume_epoch(self, position: Position, state: dict[str, Any], *, ended: bool) -> None:
         self._stream.resume_epoch(position, state, ended=ended)
-        self.hear(self._ranks.roll.call(Moment.EPOCH, remaining=self.remaining))
+        self.hear(self._ranks.roll.call(Meeting.EPOCH, remaining=self.remaining))
 
     def state(self) -> dict[str, Any]:
         """What was last is kept only where the rank may have run out, and be handed it again."""
@@ -104,14 +104,14 @@ class EvenStream:
         left = self.remaining
         # A loader may hold more than its length said.
         said = max(left, int(mine)) if left != UNKNOWN else left
-        words = self._ranks.roll.call(Moment.EPOCH, remaining=said, more=float(mine))
+        words = self._ranks.roll.call(Meeting.EPOCH, remaining=said, more=float(mine))
         self.hear(words)
         self._ahead = any(word.more for word in words)
         return self._ahead
 
     def meet(self) -> None:
         """Between windows, before a loader without a length is asked: ranks can save then."""
-        words = self._ranks.roll.call(Moment.EPOCH, more=float(not self.between))
+        words = self._ranks.roll.call(Meeting.EPOCH, more=float(not self.between))
         self._ahead = any(word.more for word in words)
 
     def gives_all(self, size: int) -> bool:
@@ -179,7 +179,9 @@ class Before:
 
     def __init__(self, models: list[nn.Module]) -> None:
         buffers = [buffer for model in models for buffer in model.buffers()]
-        self._buffers: list[tuple[Tensor, Tensor]] = [(one, one.clone()) for one in buffers]
+        self._buffers: list[tuple[Tensor, Tensor]] = [
+            (buffer, buffer.clone()) for buffer in buffers
+        ]
         self._rng = rng.state()
 
     def restore(self) -> None:
@@ -192,7 +194,7 @@ class Before:
 # Groups of micro-batches, as batches() hands them out, on several ranks.
 
 
-class Groups:
+class BatchGroups:
     def __init__(self, models: list[nn.Module]) -> None:
         self._models = models
         self._before: Before | None = None

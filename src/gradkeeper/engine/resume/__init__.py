@@ -3,9 +3,9 @@
 saver         when to save, and how to come back
 stateful      what is kept: models, optimizers, schedulers, precision, tracked things
 open_window   a window in mid-way, with its gradients
-loaders       the loaders' positions
-fast_forward  the way back to the place where a checkpoint was saved
+fast_forward  where the program is, in its loops and loaders, and the way back there
 run_folder    where checkpoints are
+weights       leaving with weights, arriving with those of others
 shards        tensors that ranks hold in shards
 elastic       onto more or fewer ranks
 """

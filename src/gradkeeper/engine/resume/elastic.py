@@ -8,6 +8,8 @@ from gradkeeper.engine.data.signature import of_any_rank
 from gradkeeper.engine.errors import ResumeError
 from gradkeeper.engine.resume.shards import in_shards, joined
 from gradkeeper.engine.resume.stateful import KeptState, refuse_difference
+from gradkeeper.engine.resume.weights import is_imported
+from gradkeeper.tree import State
 
 # A checkpoint that another number of ranks wrote.
 #
@@ -16,42 +18,38 @@ from gradkeeper.engine.resume.stateful import KeptState, refuse_difference
 # parts of one step lie with ranks that are no more.
 
 
-State = dict[str, Any]
 OTHER = "this loop is not that of the checkpoint"
 
 
 def on_other_ranks(parts: list[State], rank: int, size: int) -> State:
-    """What the rank of that number, of `size`, goes on from."""
-    _refuse_open_windows(parts, size)
-    first = parts[0]
-    state = {**first, **parts[rank if rank < len(parts) else 0]}
-    state["engine"], state["shape"] = first["engine"], first["shape"]
-    shards = all("owners" in one for one in parts)
-    state["owners"] = joined([one["owners"] for one in parts]) if shards else first["owners"]
-    state["tracked"] = _tracked(parts, state)
-    state["window"] = None
-    state["moved"] = {"ranks": len(parts), "batches": _batches(parts)}
-    if rank >= len(parts):
-        state["rng"] = None  # its own: that of another rank would draw what that one draws
-        state.pop("buffers", None)
-    return state
+    """What the rank of that number, of `size`, goes on from: the ranks' states, zipped."""
+    _refuse_open_windows([part["window"] for part in parts], size)
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: ZIPPED[name]([part.get(name) for part in parts], rank) for name in names}
 
 
-def _refuse_open_windows(parts: list[State], size: int) -> None:
-    open_ones = [one["window"] for one in parts if one["window"] is not None]
-    if any(window["read"] or window["counted"] for window in open_ones):
-        before = f"{len(parts)} rank" if len(parts) == 1 else f"{len(parts)} ranks"
-        raise ResumeError(
-            f"the checkpoint was saved in mid-window by {before}, with gradients of their own, and "
-            f"the number of ranks here is {size}: go on with {before}, and change their number at "
-            "a checkpoint that was saved between windows (save_every saves there)"
-        )
+def _first(states: list[Any], rank: int) -> Any:
+    return states[0]
 
 
-def _tracked(parts: list[State], own: State) -> State:
+def _own_or_first(states: list[Any], rank: int) -> Any:
+    return states[rank if rank < len(states) else 0]
+
+
+def _own(states: list[Any], rank: int) -> Any:
+    """None for a rank that there was not before: what another draws or has seen is not its."""
+    return states[rank] if rank < len(states) else None
+
+
+def _whole(states: list[Any], rank: int) -> Any:
+    """Of ranks that hold copies, only the first has saved it."""
+    return joined([state for state in states if state is not None])
+
+
+def _tracked(states: list[Any], rank: int) -> State:
     whole: State = {}
-    for name, value in own["tracked"].items():
-        others = [one["tracked"][name] for one in parts if name in one["tracked"]]
+    for name, value in _own_or_first(states, rank).items():
+        others = [state[name] for state in states if name in state]
         whole[name] = joined([value, *others]) if _alike(value, others) else value
     return whole
 
@@ -60,20 +58,52 @@ def _alike(value: Any, others: list[Any]) -> bool:
     """Whether shards may be in there: then all ranks have the same names."""
     if not isinstance(value, dict):
         return False
-    return all(isinstance(one, dict) and one.keys() == value.keys() for one in others)
+    return all(isinstance(other, dict) and other.keys() == value.keys() for other in others)
 
 
-def _batches(parts: list[State]) -> int:
-    """Micro-batches of the epoch that all ranks together have read."""
-    loops = [one["place"]["loop"] for one in parts]
-    return sum(loop["batch"] for loop in loops if loop is not None)
+def _place(states: list[Any], rank: int) -> State:
+    """With the micro-batches of the epoch that all ranks together have read."""
+    loops = [state["loop"] for state in states if state["loop"] is not None]
+    batches = sum(loop["batch"] for loop in loops)
+    own: State = _own_or_first(states, rank)
+    return own | {"moved": {"ranks": len(states), "batches": batches}}
+
+
+def _closed(states: list[Any], rank: int) -> None:
+    return None
+
+
+ZIPPED: dict[str, Callable[[list[Any], int], Any]] = {
+    "rng": _own,
+    "engine": _first,
+    "shape": _first,
+    "owners": _whole,
+    "buffers": _own,
+    "tracked": _tracked,
+    "place": _place,
+    "loaders": _own_or_first,  # shared out when the loaders are known: see `Shares`
+    "window": _closed,
+    "ranks": _own_or_first,
+}
+"""By name in a run's state: one rank's, from those of another number of ranks."""
+
+
+def _refuse_open_windows(windows: list[State | None], size: int) -> None:
+    open_ones = [window for window in windows if window is not None]
+    if any(window["read"] or window["counted"] for window in open_ones):
+        before = f"{len(windows)} rank" if len(windows) == 1 else f"{len(windows)} ranks"
+        raise ResumeError(
+            f"the checkpoint was saved in mid-window by {before}, with gradients of their own, and "
+            f"the number of ranks here is {size}: go on with {before}, and change their number at "
+            "a checkpoint that was saved between windows (save_every saves there)"
+        )
 
 
 class Shares:
     """How places in loaders are shared out anew; where the ranks are as many as before, not."""
 
-    def __init__(self, state: State, size: int) -> None:
-        moved = state.get("moved")
+    def __init__(self, moved: State | None, size: int) -> None:
+        """`moved`: of the checkpoint's place."""
         self._ranks: int = size if moved is None else moved["ranks"]
         self._batches: int = 0 if moved is None else moved["batches"]
         self._size = size
@@ -123,7 +153,7 @@ def _of_any_rank(shape: State) -> State:
 SHARED = ("engine", "shape", "owners")
 
 
-class Parts:
+class RankParts:
     def __init__(self, run: KeptState, *, rank: int, size: int, copies: bool) -> None:
         """`copies`: all ranks hold the same weights, so the first one saves them for all."""
         self._run = run
@@ -136,10 +166,13 @@ class Parts:
             saved: State = in_shards(state)
             return saved
         own = {key: value for key, value in state.items() if key not in SHARED}
-        return own | {"buffers": self._run.buffers()}
+        return own | {"buffers": self._run.buffers.state()}
 
     def assemble(self, read: Callable[[int], State], parts: int) -> State:
+        if parts == 1 != self._size:
+            only = read(0)
+            return only if is_imported(only) else on_other_ranks([only], self._rank, self._size)
         if parts != self._size:
             return on_other_ranks([read(part) for part in range(parts)], self._rank, self._size)
         own = read(self._rank)
-        return own if "owners" in own else read(0) | own
+        return own if "owners" in own or is_imported(own) else read(0) | own

@@ -4,18 +4,18 @@ first line.
 
 import sys
 import weakref
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gradkeeper import rng
 from gradkeeper.engine.batches import Loop, Position
-from gradkeeper.engine.errors import ResumeError
+from gradkeeper.engine.data import Feed, Unstated, feed_of
+from gradkeeper.engine.errors import PositionError, ResumeError
 from gradkeeper.engine.journal import warn_at
 from gradkeeper.engine.resume.elastic import Shares
-from gradkeeper.engine.resume.loaders import Loaders
-from gradkeeper.engine.resume.open_window import window_of
-from gradkeeper.engine.resume.stateful import KeptState
+from gradkeeper.engine.resume.open_window import PendingWindow
+from gradkeeper.engine.resume.stateful import KeptState, RandomNumbers, Stateful
 from gradkeeper.engine.shared import Shared
-from gradkeeper.tree import cloned
+from gradkeeper.tree import State
 
 # Where the program is: in which of its loops, or behind which of them.
 #
@@ -24,10 +24,7 @@ from gradkeeper.tree import cloned
 # again, so there the state is put back once more, at the very place where it was saved.
 
 
-State = dict[str, Any]
-
-
-class Itinerary:
+class Itinerary(Stateful):
     def __init__(self) -> None:
         self.started = 0
         """Loops begun so far."""
@@ -39,6 +36,8 @@ class Itinerary:
         """The last one, if it can be gone on with."""
         self._running = False
         """Whether that one has not come to its end."""
+        self.target: Target | None = None
+        """Where a checkpoint was saved, which the program has not come to yet."""
 
     def begin(self, loop: Loop) -> None:
         self.loop, self._running, self.active = loop, True, True
@@ -59,6 +58,10 @@ class Itinerary:
             "loop": None if self.loop is None else self.loop.state(),
         }
 
+    def restore(self, state: State) -> None:
+        target = Target(state)
+        self.target = target if target.loops else None
+
     @property
     def place(self) -> tuple[Any, ...]:
         """Changes whenever the program has gone on."""
@@ -66,15 +69,15 @@ class Itinerary:
 
 
 class Target:
-    """The place that a checkpoint was saved at, which the program has not come to yet."""
+    """The place that a checkpoint was saved at."""
 
-    def __init__(self, state: State) -> None:
-        self.state = state
-        place = state["place"]
+    def __init__(self, place: State) -> None:
         self.loops: int = place["loops"]
         self.running: bool = place["running"]
         self.saves: int = place["saves"]
         self.loop: State | None = place["loop"]
+        self.moved: State | None = place.get("moved")
+        """What elastic.py notes where other ranks saved it."""
 
     def goes_on_in(self, number: int, epochs: int) -> bool:
         """Whether the loop of that number goes on from there."""
@@ -85,6 +88,61 @@ class Target:
     def is_behind(self, number: int) -> bool:
         """Whether the loop of that number was over."""
         return number < self.loops
+
+
+# The loaders of a run, by the order in which its loops first read them.
+#
+# Each has one feed for the whole run: workers that stay between epochs are the feed's, and a
+# loader's own generator goes on from one loop to the next.
+
+
+# A program that makes a new loader for each epoch must not keep them all.
+MOST_LOADERS = 8
+
+
+class Loaders(Stateful):
+    def __init__(self, itinerary: Itinerary, *, unstated: Unstated) -> None:
+        self._itinerary = itinerary
+        self._unstated = unstated
+        self._feeds: dict[int, tuple[Any, Feed]] = {}
+        """By number: the loader, which must live as long as it is known by its address."""
+        self._next = 0
+
+    def of(self, loader: Iterable[Any]) -> tuple[int, Feed]:
+        for number, (known, feed) in self._feeds.items():
+            if known is loader:
+                return number, feed
+        number, feed = self._next, feed_of(loader, unstated=self._unstated)
+        self._next += 1
+        self._feeds[number] = (loader, feed)
+        if len(self._feeds) > MOST_LOADERS:
+            del self._feeds[next(iter(self._feeds))]
+        return number, feed
+
+    def state(self) -> dict[int, Any]:
+        """Of all whose position can be kept; of the one that is read, or PositionError."""
+        loop = self._itinerary.loop
+        states = {}
+        for number, (_, feed) in self._feeds.items():
+            try:
+                states[number] = feed.state()
+            except PositionError:
+                if loop is not None and number == loop.loader:
+                    raise
+        return states
+
+    def restore(self, states: Mapping[int, Any]) -> None:
+        """Those that the program has used so far: what they draw next is what was to be drawn."""
+        for number, (_, feed) in self._feeds.items():
+            if number in states:
+                feed.resume(states[number])
+
+    def shared_out(self, states: Mapping[int, Any], shares: Shares) -> dict[int, Any]:
+        return {
+            number: shares.of(feed, states[number])
+            for number, (_, feed) in self._feeds.items()
+            if number in states
+        }
 
 
 # What a person is told of the way back to a checkpoint's place, in a program of several loops.
@@ -132,15 +190,23 @@ def _say(line: str) -> None:
 
 class FastForward:
     def __init__(
-        self, run: KeptState, shared: Shared, loaders: Loaders, itinerary: Itinerary
+        self,
+        run: KeptState,
+        shared: Shared,
+        itinerary: Itinerary,
+        loaders: Loaders,
+        window: PendingWindow,
     ) -> None:
         self.moved = False
         """Whether the program has done anything since the state was put back."""
         self._run = run
         self._shared = shared
-        self._loaders = loaders
         self._itinerary = itinerary
-        self._target: Target | None = None
+        self._loaders = loaders
+        self._window = window
+        self._random_numbers = RandomNumbers()
+        self._state: State = {}
+        """What is put back, until the program has come to its place."""
         self._way = WayBack()
         weakref.finalize(self, self._way.tell_end)
         self._rng: State | None = None
@@ -148,26 +214,25 @@ class FastForward:
 
     @property
     def pending(self) -> bool:
-        return self._target is not None
+        return self._itinerary.target is not None
 
     def expect(self, state: State) -> None:
         self.moved = False
-        _restore_rng(state)
-        target = Target(state)
-        if target.loops:
-            self._target = target
-            self._way.loops = target.loops
+        self._random_numbers.restore(state["rng"])
+        self._itinerary.restore(state["place"])
+        if self._itinerary.target is not None:
+            self._state = state
+            self._way.loops = self._itinerary.target.loops
 
     def restore_rng(self) -> None:
-        if self._rng is not None:
-            rng.restore(self._rng)
-            self._rng = None
+        self._random_numbers.restore(self._rng)
+        self._rng = None
 
     def start(self, loop: Loop) -> None:
         """The program's next loop: from its begin, from where it was, or over."""
         number = self._itinerary.started
         self._itinerary.started += 1
-        target = self._target
+        target = self._itinerary.target
         if target is None:
             return
         if target.goes_on_in(number, loop.epochs):
@@ -179,7 +244,7 @@ class FastForward:
 
     def meets_save(self) -> bool:
         """Whether this call of save() is the one that wrote the checkpoint."""
-        target = self._target
+        target = self._itinerary.target
         if target is None or target.running or self._itinerary.started < target.loops:
             return False
         if self._itinerary.saves < target.saves:
@@ -208,7 +273,7 @@ class FastForward:
             self._arrive(target)
 
     def _go_on(self, loop: Loop, target: Target) -> None:
-        saved = target.loop
+        saved, state = target.loop, self._state
         assert saved is not None
         shares = self._shares(target)
         shares.check(saved, loop.signature)
@@ -218,38 +283,23 @@ class FastForward:
                 f"{loop.epochs} now"
             )
         self._arrive(target, loop)
-        saved, feed = shares.of_loop(
-            loop.stream.feed, saved, target.state["loaders"][saved["loader"]]
-        )
-        loop.handed = saved["handed"]
-        loop.stream.restore(saved["stream"])
-        loop.stream.resume_epoch(
-            Position(saved["epoch"], saved["batch"]), feed, ended=saved["ended"]
-        )
-        window = target.state["window"]
-        if window is not None:
-            device = next(iter(self._run.owners.values())).home
-            loop.open = window_of(cloned(window), device)
+        loop.restore(*shares.of_loop(loop.stream.feed, saved, state["loaders"][saved["loader"]]))
+        self._window.restore(state["window"])
+        loop.open = self._window.again
         # At the loop's first boundary, after all that its begin draws.
-        self._rng = target.state["rng"]
+        self._rng = state["rng"]
         self._shared.asked = True
 
     def _arrive(self, target: Target, loop: Loop | None = None) -> None:
-        self._target = None
+        state, self._state = self._state, {}
+        self._itinerary.target = None
         self._way.loops = 0
         if self.moved:
-            self._run.restore(target.state)
-            self._shared.ranks.restore(target.state["ranks"])
+            self._run.restore(state)
         number = None if loop is None else loop.loader
-        shares = self._shares(target)
-        self._loaders.restore(target.state["loaders"], but=number, shares=shares)
-        _restore_rng(target.state)
+        others = {key: saved for key, saved in state["loaders"].items() if key != number}
+        self._loaders.restore(self._loaders.shared_out(others, self._shares(target)))
+        self._random_numbers.restore(state["rng"])
 
     def _shares(self, target: Target) -> Shares:
-        return Shares(target.state, self._shared.ranks.size)
-
-
-def _restore_rng(state: State) -> None:
-    """A rank that there was not before keeps its own."""
-    if state["rng"] is not None:
-        rng.restore(state["rng"])
+        return Shares(target.moved, self._shared.ranks.size)

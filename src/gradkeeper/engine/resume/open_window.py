@@ -1,5 +1,6 @@
 """The window that was open at a save: what was credited in it so far, ready to be credited on."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,11 +8,13 @@ import torch
 from torch import Tensor
 
 from gradkeeper.checkpoint import UnkeepableError
-from gradkeeper.engine.loss_weights import DeviceTally, Pending, Tally, Weights
+from gradkeeper.engine.loss_weights import DeviceTally, LossWeights, Pending, Tally
 from gradkeeper.engine.owner import Owner, parameters_of
 from gradkeeper.engine.resume.shards import placed
+from gradkeeper.engine.resume.stateful import Stateful
+from gradkeeper.engine.shared import Shared
+from gradkeeper.tree import State, cloned
 
-State = dict[str, Any]
 TALLY = ("first", "total", "last")
 
 
@@ -50,6 +53,23 @@ class OpenWindow:
                 _put(parameter, gradient.to(parameter.device))
 
 
+class PendingWindow(Stateful):
+    """The one that is open now; after a resume, the one to be handed out again."""
+
+    def __init__(self, shared: Shared, owners: Mapping[str, Owner]) -> None:
+        self._shared = shared
+        self._owners = owners
+        self.again: OpenWindow | None = None
+
+    def state(self) -> State | None:
+        window = self._shared.open
+        return None if window is None else window.kept().state
+
+    def restore(self, state: State | None) -> None:
+        device = next(iter(self._owners.values())).home
+        self.again = None if state is None else window_of(cloned(state), device)
+
+
 def window_of(state: State, device: torch.device) -> OpenWindow:
     """Takes over the state's tensors: those of a state that somebody keeps are cloned first."""
     loss = state["loss"]
@@ -72,8 +92,11 @@ def window_of(state: State, device: torch.device) -> OpenWindow:
 
 def kept_gradients(owner: Owner) -> list[Any]:
     """None stays None: optimizers skip it, and step on zeros."""
-    names = {id(one): name for name, one in owner.model.named_parameters()}
-    return [_kept(one.grad, names.get(id(one), "?")) for one in parameters_of(owner.optimizer)]
+    names = {id(parameter): name for name, parameter in owner.model.named_parameters()}
+    return [
+        _kept(parameter.grad, names.get(id(parameter), "?"))
+        for parameter in parameters_of(owner.optimizer)
+    ]
 
 
 def _kept(gradient: Tensor | None, name: str) -> Any:
@@ -109,12 +132,12 @@ def _put(parameter: Tensor, gradient: Tensor) -> None:
     parameter.grad = gradient
 
 
-def _weights_state(weights: Weights) -> State:
+def _weights_state(weights: LossWeights) -> State:
     names = TALLY if isinstance(weights, Tally) else (*TALLY, "least")
     return {name: getattr(weights, name) for name in names}
 
 
-def _weights_of(state: State, device: torch.device) -> Weights:
+def _weights_of(state: State, device: torch.device) -> LossWeights:
     if "least" not in state:
         return Tally(**state)
-    return DeviceTally(**{name: one.to(device) for name, one in state.items()})
+    return DeviceTally(**{name: tensor.to(device) for name, tensor in state.items()})

@@ -1,55 +1,67 @@
 """Keeps a run, so that another process can go on with it: when to save, and how to come back."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from gradkeeper import rng
+from gradkeeper.checkpoint import WriteError
 from gradkeeper.engine.batches import Loop
+from gradkeeper.engine.data import Unstated
+from gradkeeper.engine.determinism import Machine, Probe, changes, machine, on_gpu, probe
 from gradkeeper.engine.errors import EngineError, SetupError
-from gradkeeper.engine.journal import warn_of_versions
+from gradkeeper.engine.journal import warn_at, warn_of_versions
+from gradkeeper.engine.owner import Owner
 from gradkeeper.engine.preemption import leave_process, leave_soon, listen
-from gradkeeper.engine.resume.elastic import Parts
-from gradkeeper.engine.resume.fast_forward import FastForward, Itinerary
-from gradkeeper.engine.resume.loaders import Loaders
+from gradkeeper.engine.resume.elastic import RankParts
+from gradkeeper.engine.resume.fast_forward import FastForward, Itinerary, Loaders
+from gradkeeper.engine.resume.open_window import PendingWindow
 from gradkeeper.engine.resume.run_folder import Folder
-from gradkeeper.engine.resume.stateful import KeptState
+from gradkeeper.engine.resume.stateful import KeptState, RandomNumbers, Stateful
+from gradkeeper.engine.resume.weights import is_imported, restore_imported
 from gradkeeper.engine.shared import Shared
 from gradkeeper.model import events as ev
-
-State = dict[str, Any]
+from gradkeeper.tree import State
 
 
 class Saver:
     def __init__(
         self,
-        run: KeptState,
+        owners: Mapping[str, Owner],
         shared: Shared,
-        loaders: Loaders,
-        folder: Folder | None = None,
-        save_every: int | None = None,
+        folder: Folder | None,
+        *,
+        save_every: int | None,
+        unstated: Unstated,
     ) -> None:
         if folder is None and save_every is not None:
             raise SetupError("save_every needs a place to save to: Engine(checkpoint=…)")
         if save_every is not None and (not isinstance(save_every, int) or save_every < 1):
             raise SetupError(f"save_every is a number of steps from 1 on, not {save_every!r}")
-        self._run = run
         self._shared = shared
-        self._loaders = loaders
         self._folder = folder
         self._every = save_every
-        self._itinerary = Itinerary()
-        self._fast_forward = FastForward(run, shared, loaders, self._itinerary)
+        itinerary = Itinerary()
+        loaders = Loaders(itinerary, unstated=unstated)
+        window = PendingWindow(shared, owners)
+        place: dict[str, Stateful] = {"place": itinerary, "loaders": loaders, "window": window}
+        run = KeptState(owners, place, shared.ranks)
+        self._run = run
+        self._itinerary = itinerary
+        self._fast_forward = FastForward(run, shared, itinerary, loaders, window)
+        self.loaders = loaders
+        self.track = run.tracked.add
         self._explicit = False
         self._periodic = False
         self._preempted = False
         self._busy = False
+        self._left = False
+        """Whether all is saved, and the process ends: what it leaves on its way is not saved."""
         self._rounds = 0
         """How often `save_every` steps were taken."""
         self._saved = self._place()
         ranks = shared.ranks
-        self._parts = Parts(run, rank=ranks.rank or 0, size=ranks.size, copies=ranks.copies)
+        self._parts = RankParts(run, rank=ranks.rank or 0, size=ranks.size, copies=ranks.copies)
         shared.boundary = self.boundary
         if folder is not None:
             ranks.keeps(self._hear)
@@ -60,10 +72,7 @@ class Saver:
     def ask(self) -> None:
         if self._folder is None:
             raise SetupError("engine.save() needs a place to save to: Engine(checkpoint=…)")
-        if not self._itinerary.active:
-            self._itinerary.saves += 1
-        if self._fast_forward.meets_save():
-            self._saved = self._place()
+        self._pass_save()
         if self._fast_forward.pending:
             return
         self._explicit = self._shared.asked = True
@@ -71,6 +80,26 @@ class Saver:
         if not self._itinerary.active and self._shared.open is None:
             self._shared.ranks.meet()
             self.boundary()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """What runs here is not training: it may be cut off by a signal, and nothing is lost."""
+        if self._shared.open is not None:
+            raise EngineError(
+                "a window is open, and its gradients are pending: leave its block before "
+                "engine.aside()"
+            )
+        self._pass_save()
+        if self._keeps_here():
+            self._periodic = self._is_new()
+            self.boundary()
+        drawn = RandomNumbers().state()
+        outer, self._shared.aside = self._shared.aside, True
+        try:
+            yield
+        finally:
+            self._shared.aside = outer
+            RandomNumbers().restore(drawn)
 
     def resume(self) -> bool:
         if self._folder is None:
@@ -80,19 +109,37 @@ class Saver:
         if found is None:
             return False
         warn_of_versions(self._shared.journal.here(), found.versions)
+        for change in changes(found.facts.get("machine", {}), self._machine()):
+            warn_at(self._shared.journal.site, f"{change}; perhaps not bit for bit")
         self.load(found.state)
         return True
 
     def load(self, state: State) -> None:
         self._must_be_fresh()
+        if is_imported(state):
+            self._load_imported(state)
+            return
         self._run.check(state)
         self._run.restore(state)
-        self._shared.ranks.restore(state["ranks"])
         self._shared.journal.here()
         self._shared.journal.write(ev.Restore, accounts=self._accounts())
         self._fast_forward.expect(state)
         self._rounds = self._steps_saved()
         self._saved = self._place()
+
+    def _load_imported(self, state: State) -> None:
+        """Of another tool: it tells nothing of loops, so they begin at their first batch."""
+        site = self._shared.journal.here()
+        missing = restore_imported(self._run.owners, state)
+        self._shared.journal.write(ev.Restore, accounts=self._accounts())
+        if missing and self._shared.ranks.first:
+            names = " and ".join(missing)
+            warn_at(site, f"the imported checkpoint holds nothing of {names}, which starts anew")
+
+    def probe(self, owner: Owner, once: Callable[[], object]) -> Probe:
+        if self._itinerary.active or self._fast_forward.pending:
+            raise EngineError("a probe runs before the first loop or between loops, not in one")
+        return probe(owner, self._run, once)
 
     def state(self) -> State:
         """Now, wherever the program is."""
@@ -106,14 +153,7 @@ class Saver:
             raise EngineError("a batch is fetched and not read yet: ask after the next one is read")
         if self._fast_forward.pending:
             raise EngineError("this run has not come to the place it resumes from: ask in its loop")
-        return {
-            "rng": rng.state(),
-            **self._run.state(),
-            "place": self._itinerary.state(),
-            "loaders": self._loaders.states(None if loop is None else loop.loader),
-            "window": None if window is None else window.kept().state,
-            "ranks": self._shared.ranks.state(),
-        }
+        return self._run.state()
 
     # What the engine tells
 
@@ -134,10 +174,10 @@ class Saver:
             # By `break`, or by an exception in its body. That one is not saved after: its window
             # was discarded, and from the save before it the run goes on with nothing lost.
             itinerary.end(whole=False, fault=self._shared.faulted)
-            if not self._shared.faulted:
+            if not self._shared.faulted and not self._left:
                 if self._explicit:
                     self._shared.ranks.meet()
-                self._settle()
+                self._settle_silently()
                 if self._preempted:
                     leave_soon()
             raise
@@ -146,6 +186,9 @@ class Saver:
             raise
         finally:
             loop.stream.feed.release()
+            # However the loop is left: what it leaves behind is on disk.
+            if self._folder is not None:
+                self._folder.settle()
         itinerary.end(whole=True, fault=False)
         self.boundary()
         if self._folder is not None:
@@ -164,6 +207,7 @@ class Saver:
         self._shared.asked = False
         self._fast_forward.restore_rng()
         if self._settle():
+            self._left = True
             leave_process()
         # What the other ranks have not heard of yet waits for the next boundary.
         self._shared.asked = self._explicit or self._preempted
@@ -172,6 +216,10 @@ class Saver:
         """A signal came: ends at once, if nothing would be lost, else at the next boundary."""
         self._preempted = self._shared.asked = True
         self._shared.ranks.want(stop=True)
+        if self._shared.aside and self._keeps_here() and not self._is_new():
+            self._wait_silently()
+            self._left = True
+            return True
         idle = not self._itinerary.active and self._shared.open is None
         if not idle or self._busy:
             return False
@@ -184,6 +232,23 @@ class Saver:
         return False
 
     # Saving
+
+    def _pass_save(self) -> None:
+        """A place between loops at which the program saves: a resumed one may have come to it."""
+        if not self._itinerary.active:
+            self._itinerary.saves += 1
+        if self._fast_forward.meets_save():
+            self._saved = self._place()
+
+    def _keeps_here(self) -> bool:
+        """Whether another process could go on from between two windows, here, without the other
+        ranks: they may never come to this place."""
+        if self._folder is None or self._shared.ranks.rank is not None:
+            return False
+        loop = self._itinerary.loop
+        if not self._itinerary.active or loop is None:
+            return True
+        return loop.kind == "windows" and loop.stream.between
 
     def _hear(self) -> None:
         """Some rank, this one perhaps, asked for a save or a stop."""
@@ -201,34 +266,59 @@ class Saver:
         if self._folder is None or self._fast_forward.pending:
             return stop
         self._busy = True
+        failure = None
         try:
             if explicit or periodic or (stop and self._is_new()):
-                self._save(behind=not explicit and not stop)
+                failure = self._save(behind=not explicit and not stop)
             if stop:
                 self._folder.wait()
         finally:
             self._busy = False
+        if failure is not None and not stop:
+            raise failure
+        if failure is not None:
+            warn_at(self._shared.journal.site, str(failure))  # it ends as it was told to
         return stop
+
+    def _settle_silently(self) -> None:
+        """Where a generator is closed, nothing that is raised reaches anybody."""
+        try:
+            self._settle()
+        except WriteError as error:
+            warn_at(self._shared.journal.site, str(error))
+
+    def _wait_silently(self) -> None:
+        """In a signal's handler, which ends the process all the same."""
+        assert self._folder is not None
+        try:
+            self._folder.wait()
+        except WriteError as error:
+            warn_at(self._shared.journal.site, str(error))
 
     def _is_new(self) -> bool:
         """Asked of one process: a rank that has run out of data stays where it is, others do not,
         and all must save or none."""
+        if self._fast_forward.pending:
+            return False
         return self._shared.ranks.rank is not None or self._place() != self._saved
 
-    def _save(self, *, behind: bool) -> None:
+    def _save(self, *, behind: bool) -> WriteError | None:
+        """What became of the save before, if it failed."""
         assert self._folder is not None
         journal = self._shared.journal
         journal.here()
         state = self.state()
-        self._folder.save(self._parts.own(state), self._facts(state), behind=behind)
+        failure = self._folder.save(self._parts.own(state), self._facts(state), behind=behind)
         self._saved = self._place()
         pending = self._shared.open is not None
         owners = tuple(self._run.owners)
         journal.write(ev.Save, accounts=self._accounts(), optimizers=owners, gradients=pending)
+        return failure
 
     def _facts(self, state: State) -> State:
         """What a person asks of a checkpoint."""
-        facts: State = {"steps": {name: one.steps for name, one in self._run.owners.items()}}
+        facts: State = {"steps": {name: owner.steps for name, owner in self._run.owners.items()}}
+        facts |= {"machine": self._machine()}
         place, window = state["place"]["loop"], state["window"]
         if place is not None:
             facts |= {"loop": state["place"]["loops"], "epoch": place["epoch"] + 1}
@@ -238,8 +328,13 @@ class Saver:
             facts |= {"window": f"open, {window['read']} of {window['size']} micro-batches read"}
         return facts
 
+    def _machine(self) -> Machine:
+        return machine(gpu=on_gpu(self._run.owners.values()))
+
     def _accounts(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(a for one in self._run.owners.values() for a in one.accounts))
+        return tuple(
+            dict.fromkeys(a for owner in self._run.owners.values() for a in owner.accounts)
+        )
 
     def _steps_saved(self) -> int:
         return self._run.steps // (self._every or 1)

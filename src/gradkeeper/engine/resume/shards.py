@@ -1,6 +1,7 @@
 """Tensors that ranks hold in shards, and what each rank saves of a run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import torch
@@ -8,12 +9,15 @@ from torch import Tensor
 
 from gradkeeper.checkpoint import UnkeepableError
 from gradkeeper.engine.errors import ResumeError
-from gradkeeper.tree import mapped, with_tensors, zipped
+from gradkeeper.torch_private import strided, strides_of
+from gradkeeper.tree import State, mapped, with_tensors, zipped
 
 KEYS = {"shard", "whole", "start", "placements"}
-State = dict[str, Any]
 Box = list[tuple[int, int]]
 """By dimension: from where, and how many."""
+Cut = int | list[int] | None
+"""What a dimension of the mesh does to a tensor: it cuts this dimension of it; or each of the
+pieces, so many, that tensor parallelism has cut that into; or holds copies."""
 
 
 def is_sharded(value: object) -> bool:
@@ -26,14 +30,16 @@ def is_shard(value: object) -> bool:
 
 def in_shards(value: Any) -> Any:
     """The same state with plain tensors only."""
-    return with_tensors(value, lambda one: _shard_of(one) if is_sharded(one) else one)
+    return with_tensors(value, lambda tensor: _shard_of(tensor) if is_sharded(tensor) else tensor)
 
 
-def unsharded(value: Any, mesh: Any) -> Any:
-    """The way back, where nothing tells the mesh but the model that is trained."""
+def unsharded(value: Any, meshes: Mapping[int, Any]) -> Any:
+    """The way back, where nothing tells the mesh but the model that is trained. `meshes`: by the
+    number of their dimensions."""
     if is_shard(value):
-        return _on_mesh(value, mesh)
-    return mapped(value, lambda one: unsharded(one, mesh))
+        dimensions = len(value["placements"])
+        return _on_mesh(value, meshes.get(dimensions, next(iter(meshes.values()), None)))
+    return mapped(value, lambda part: unsharded(part, meshes))
 
 
 def placed(saved: Any, like: Tensor) -> Any:
@@ -42,7 +48,7 @@ def placed(saved: Any, like: Tensor) -> Any:
         return _on_mesh(saved, getattr(like, "device_mesh", None))
     if is_sharded(like) and isinstance(saved, Tensor) and not is_sharded(saved):
         if saved.shape == like.shape:
-            placements = _dimensions(like.placements)  # type: ignore[attr-defined]
+            placements = _cuts(like.placements)  # type: ignore[attr-defined]
             return _on_mesh(_whole(saved, placements), like.device_mesh)  # type: ignore[attr-defined]
     return saved
 
@@ -51,12 +57,12 @@ def joined(states: Sequence[Any]) -> Any:
     """The first state, with the shards of all of them put together."""
     first = states[0]
     if is_shard(first):
-        return _whole(_put_together(states), first["placements"])
+        return _whole(put_together(states), first["placements"])
     return zipped(states, joined)
 
 
 def _shard_of(tensor: Any) -> State:
-    placements = _dimensions(tensor.placements)
+    placements = _cuts(tensor.placements)
     with torch.no_grad():
         local = tensor.to_local()
     box = _box(tensor.shape, placements, tensor.device_mesh)
@@ -68,23 +74,34 @@ def _shard_of(tensor: Any) -> State:
     }
 
 
-def _whole(tensor: Tensor, placements: list[int | None]) -> State:
+def _whole(tensor: Tensor, placements: list[Cut]) -> State:
     shape = list(tensor.shape)
     start = [0] * len(shape)
     return {"shard": tensor, "whole": shape, "start": start, "placements": placements}
 
 
-def _put_together(shards: Sequence[State]) -> Tensor:
+def put_together(shards: Sequence[State]) -> Tensor:
     first = shards[0]["shard"]
     whole = torch.zeros(shards[0]["whole"], dtype=first.dtype)
-    for one in shards:
-        shard = one["shard"]
+    for saved in shards:
+        shard = saved["shard"]
         at = tuple(
             slice(start, start + size)
-            for start, size in zip(one["start"], shard.shape, strict=True)
+            for start, size in zip(saved["start"], shard.shape, strict=True)
         )
         whole[at] = shard
     return whole
+
+
+def covers(shards: Sequence[State]) -> bool:
+    """Whether they are all there is of a tensor; some may be there more than once."""
+    boxes = {(tuple(shard["start"]), _shape(shard["shard"])) for shard in shards}
+    return sum(prod(shape) for _, shape in boxes) == prod(shards[0]["whole"])
+
+
+def _shape(shard: Any) -> tuple[int, ...]:
+    """Of a tensor, or of one that is not read yet."""
+    return tuple(shard.shape if isinstance(shard, Tensor) else shard.view.shape)
 
 
 def _on_mesh(saved: State, mesh: Any) -> Tensor:
@@ -119,11 +136,13 @@ def _cut(saved: State, box: Box) -> Tensor:
     return shard
 
 
-def _box(shape: Sequence[int], placements: list[int | None], mesh: Any) -> Box:
+def _box(shape: Sequence[int], placements: list[Cut], mesh: Any) -> Box:
     """The part of a tensor that lies here: in each dimension as torch.chunk cuts it."""
     box = [(0, size) for size in shape]
-    for number, dimension in enumerate(placements):
-        if dimension is not None:
+    # Pieces of pieces last, whichever dimension of the mesh it is.
+    for number, cut in sorted(enumerate(placements), key=lambda pair: isinstance(pair[1], list)):
+        if cut is not None:
+            dimension = cut[0] if isinstance(cut, list) else cut
             start, size = box[dimension]
             length = -(-size // mesh.size(number))
             begin = min(mesh.get_local_rank(number) * length, size)
@@ -131,19 +150,31 @@ def _box(shape: Sequence[int], placements: list[int | None], mesh: Any) -> Box:
     return box
 
 
-def _dimensions(placements: Sequence[Any]) -> list[int | None]:
-    """By dimension of the mesh: which dimension of the tensor is cut; None for copies."""
+def _cuts(placements: Sequence[Any]) -> list[Cut]:
+    """By dimension of the mesh."""
     from torch.distributed.tensor import Replicate, Shard
 
-    found: list[int | None] = []
-    for one in placements:
-        if type(one) not in (Shard, Replicate):
-            raise UnkeepableError(f"a tensor placed as {one} cannot be kept yet")
-        found.append(one.dim if isinstance(one, Shard) else None)
+    found: list[Cut] = []
+    for placement in placements:
+        pieces = strides_of(placement)
+        if pieces is not None:
+            found.append(list(pieces))
+        elif type(placement) is Shard:
+            found.append(placement.dim)
+        elif type(placement) is Replicate:
+            found.append(None)
+        else:
+            raise UnkeepableError(f"a tensor placed as {placement} cannot be kept yet")
     return found
 
 
-def _placements(dimensions: list[int | None]) -> list[Any]:
+def _placements(cuts: list[Cut]) -> list[Any]:
     from torch.distributed.tensor import Replicate, Shard
 
-    return [Replicate() if one is None else Shard(one) for one in dimensions]
+    made: list[Any] = []
+    for cut in cuts:
+        if isinstance(cut, list):
+            made.append(strided(*cut))
+        else:
+            made.append(Replicate() if cut is None else Shard(cut))
+    return made

@@ -1,5 +1,5 @@
-"""What is kept of a run beside its place: models, optimizers, schedulers, precision, and what the
-user tracks; read, put back, and compared.
+"""What is kept of a run: models, optimizers, schedulers, precision, what the user tracks; and by
+the same protocol, its place. Read, put back, and compared.
 """
 
 import random
@@ -12,18 +12,18 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
+from gradkeeper import rng
 from gradkeeper.checkpoint import UnkeepableError
 from gradkeeper.engine.errors import ResumeError, SetupError
 from gradkeeper.engine.owner import Owner, parameters_of
 from gradkeeper.engine.resume.shards import placed, unsharded
-from gradkeeper.tree import NOTHING, cloned, differences
-
-State = dict[str, Any]
+from gradkeeper.tree import NOTHING, State, cloned, differences
 
 
 class Stateful(Protocol):
     """Something that is kept: a save maps `state` over all of them, a resume `restore`, and what
-    must be the same before that is compared by `signature`."""
+    must be the same before that is compared by `signature`. What each of them is on another number
+    of ranks, elastic.py says."""
 
     def state(self) -> Any:
         """In plain values and tensors; live ones, which are copied where they are written."""
@@ -52,7 +52,7 @@ class Named(Stateful):
     @property
     def signature(self) -> State:
         known = {name: part.signature for name, part in self.parts.items()}
-        return {name: one for name, one in known.items() if one is not None}
+        return {name: signature for name, signature in known.items() if signature is not None}
 
 
 # A module's state: what its state_dict holds, and what it leaves out though results depend on it.
@@ -75,14 +75,16 @@ class ModuleState(Stateful):
         state = module.state_dict()
         return {
             "state": state,
-            "beside": {name: one.detach() for name, one in _tensors(module) if name not in state},
+            "beside": {
+                name: tensor.detach() for name, tensor in _tensors(module) if name not in state
+            },
             "frozen": [name for name, p in module.named_parameters() if not p.requires_grad],
             "evaluating": [name for name, part in module.named_modules() if not part.training],
         }
 
     def restore(self, state: State) -> None:
         whole, module = self._module, bare(self._module)
-        module.load_state_dict(_with_shards(state["state"], module.state_dict()))
+        module.load_state_dict(with_shards(state["state"], module.state_dict()))
         with torch.no_grad():
             for name, saved in state["beside"].items():
                 _restore_beside(module, name, saved)
@@ -97,22 +99,11 @@ class ModuleState(Stateful):
     def signature(self) -> State:
         module = bare(self._module)
         state = module.state_dict()
-        persistent = {name: one for name, one in module.named_buffers() if name in state}
+        persistent = {name: buffer for name, buffer in module.named_buffers() if name in state}
         return {
-            "parameters": {name: described(one) for name, one in module.named_parameters()},
-            "buffers": {name: described(one) for name, one in persistent.items()},
+            "parameters": {name: described(tensor) for name, tensor in module.named_parameters()},
+            "buffers": {name: described(tensor) for name, tensor in persistent.items()},
         }
-
-
-def buffers_of(module: nn.Module) -> State:
-    """Replicas have the same weights, but normalise by what each of them has seen."""
-    return {name: one.detach() for name, one in bare(module).named_buffers()}
-
-
-def restore_buffers(module: nn.Module, buffers: State) -> None:
-    with torch.no_grad():
-        for name, saved in buffers.items():
-            _restore_beside(bare(module), name, saved)
 
 
 def described(tensor: Tensor) -> str:
@@ -122,7 +113,7 @@ def described(tensor: Tensor) -> str:
     return f"{dtype}{list(tensor.shape)}"
 
 
-def _with_shards(saved: State, live: State) -> State:
+def with_shards(saved: State, live: State) -> State:
     """Shards where the module has shards."""
     made = saved.copy()  # with the modules' versions, which load_state_dict reads
     for name, like in live.items():
@@ -149,7 +140,7 @@ def _restore_beside(module: nn.Module, name: str, saved: Tensor) -> None:
 
 
 def _device(module: nn.Module) -> torch.device:
-    return next((one.device for _, one in _tensors(module)), torch.device("cpu"))
+    return next((tensor.device for _, tensor in _tensors(module)), torch.device("cpu"))
 
 
 # An optimizer's state, back as exactly as it was.
@@ -186,13 +177,13 @@ class OptimizerState(Stateful):
     @property
     def signature(self) -> State:
         known = [] if self._model is None else bare(self._model).named_parameters()
-        names = {id(one): name for name, one in known}
+        names = {id(parameter): name for name, parameter in known}
         kind = type(self._optimizer)
         return {
             "class": f"{kind.__module__}.{kind.__qualname__}",
             "groups": [
                 {
-                    "parameters": [names.get(id(one), "?") for one in group["params"]],
+                    "parameters": [names.get(id(parameter), "?") for parameter in group["params"]],
                     "hyperparameters": sorted(str(key) for key in group if key != "params"),
                 }
                 for group in self._optimizer.param_groups
@@ -206,10 +197,10 @@ def _exact(saved: Any, loaded: Any, places: Mapping[Any, str]) -> Any:
             device = loaded.device if isinstance(loaded, Tensor) else saved.device
             return saved.detach().clone().to(device)
         case dict() if isinstance(loaded, dict):
-            made = {key: _exact(one, loaded.get(key), {}) for key, one in saved.items()}
+            made = {key: _exact(part, loaded.get(key), {}) for key, part in saved.items()}
             return made | {key: made[key].to(place) for key, place in places.items()}
         case list() if isinstance(loaded, list):
-            return [_exact(one, other, {}) for one, other in zip(saved, loaded, strict=True)]
+            return [_exact(part, other, {}) for part, other in zip(saved, loaded, strict=True)]
     return loaded
 
 
@@ -231,10 +222,10 @@ def _elsewhere(optimizer: Optimizer) -> dict[int, dict[str, str]]:
 def _with_sharded_moments(saved: State, parameters: list[Tensor]) -> State:
     """Moments of sharded parameters are sharded as these are."""
     per_parameter = {
-        number: {key: placed(value, parameters[number]) for key, value in one.items()}
-        if isinstance(one, dict) and isinstance(number, int) and number < len(parameters)
-        else one
-        for number, one in saved["state"].items()
+        number: {key: placed(value, parameters[number]) for key, value in moments.items()}
+        if isinstance(moments, dict) and isinstance(number, int) and number < len(parameters)
+        else moments
+        for number, moments in saved["state"].items()
     }
     return saved | {"state": per_parameter}
 
@@ -253,7 +244,7 @@ def _put_back(group: dict[str, Any], tensors: Mapping[str, Tensor]) -> None:
 
 
 def _parameters(optimizer: Optimizer) -> list[Tensor]:
-    return [one for group in optimizer.param_groups for one in group["params"]]
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 # One owner's state: its model, optimizer, scheduler and scaler, and how often it has stepped.
@@ -413,6 +404,76 @@ def tracked(name: str, thing: Any) -> Stateful:
     )
 
 
+class Tracked(Stateful):
+    """All of them by name. What was loaded under a name that nobody has tracked yet waits."""
+
+    def __init__(self, owners: Mapping[str, Owner]) -> None:
+        self._owners = owners
+        self._things: dict[str, Stateful] = {}
+        self._unclaimed: State = {}
+
+    def add(self, name: str, thing: Any) -> None:
+        if name in self._things:
+            raise SetupError(f"{name!r} is tracked already: each name stands for one object")
+        self._things[name] = tracked(name, thing)
+        if name in self._unclaimed:
+            self._restore(name, self._unclaimed.pop(name))
+
+    def state(self) -> State:
+        return self._unclaimed | Named(self._things).state()
+
+    def restore(self, state: State) -> None:
+        for name in self._things:
+            self._restore(name, state[name])
+        self._unclaimed = {name: saved for name, saved in state.items() if name not in self._things}
+
+    def missing(self, state: State) -> list[str]:
+        """Those that the state holds nothing of."""
+        return sorted(self._things.keys() - state.keys())
+
+    def _restore(self, name: str, state: Any) -> None:
+        first = next(iter(self._owners.values()))
+        meshes = [getattr(p, "device_mesh", None) for p in parameters_of(first.optimizer)]
+        by_dimensions = {mesh.ndim: mesh for mesh in reversed(meshes) if mesh is not None}
+        self._things[name].restore(unsharded(state, by_dimensions))
+
+
+# What all ranks share but for these: random numbers, and buffers where weights are copies.
+
+
+class RandomNumbers(Stateful):
+    """Of the process's own generators."""
+
+    def state(self) -> State:
+        return rng.state()
+
+    def restore(self, state: State | None) -> None:
+        """None: a rank that there was not before keeps its own."""
+        if state is not None:
+            rng.restore(state)
+
+
+class Buffers(Stateful):
+    """Replicas have the same weights, but normalise by what each of them has seen: the buffers of
+    a rank whose weights another one saves."""
+
+    def __init__(self, owners: Mapping[str, Owner]) -> None:
+        self._models = {name: bare(owner.model) for name, owner in owners.items()}
+
+    def state(self) -> State:
+        return {
+            name: {key: buffer.detach() for key, buffer in model.named_buffers()}
+            for name, model in self._models.items()
+        }
+
+    def restore(self, state: State | None) -> None:
+        """None: they came with the weights."""
+        with torch.no_grad():
+            for name, buffers in (state or {}).items():
+                for key, saved in buffers.items():
+                    _restore_beside(self._models[name], key, saved)
+
+
 # How a checkpoint differs from the run that would go on from it, in words.
 
 
@@ -422,8 +483,8 @@ MOST = 12
 def refuse_difference(what: str, saved: Any, here: Any) -> None:
     """Raises if the two descriptions differ, and says where."""
     lines = [
-        f"{path}: {_word(one)} in the checkpoint, {_word(other)} here"
-        for path, one, other in differences(saved, here)
+        f"{path}: {_word(before)} in the checkpoint, {_word(other)} here"
+        for path, before, other in differences(saved, here)
     ]
     if not lines:
         return
@@ -435,74 +496,88 @@ def refuse_difference(what: str, saved: Any, here: Any) -> None:
 def _word(value: Any) -> str:
     if value is NOTHING:
         return "nothing"
-    if isinstance(value, list) and not all(isinstance(one, str | int) for one in value):
+    if isinstance(value, list) and not all(isinstance(item, str | int) for item in value):
         return f"{len(value)} of them"
     if isinstance(value, list | tuple):
-        text = ", ".join(str(one) for one in value)
+        text = ", ".join(str(item) for item in value)
     else:
         text = str(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-# All that is kept of a run beside its place: its owners, and what the user tracks.
+# All that is kept of a run, by name: a save maps over it, a resume too, in two goes. Owners, what
+# is tracked and the ranks come back at once; the place in the program when that has come there.
 
 
 FORMAT = 1
 
 
-class KeptState:
-    def __init__(self, owners: Mapping[str, Owner]) -> None:
+class FormatNumber(Stateful):
+    """Which version of the engine can read it."""
+
+    def state(self) -> int:
+        return FORMAT
+
+    def restore(self, state: int) -> None:
+        return
+
+
+class WrittenSignature(Stateful):
+    """What must be equal on resume, written down to be compared before anything is restored."""
+
+    def __init__(self, owners: Named) -> None:
+        self._owners = owners
+
+    def state(self) -> State:
+        return self._owners.signature
+
+    def restore(self, state: State) -> None:
+        return
+
+
+class KeptState(Stateful):
+    def __init__(
+        self, owners: Mapping[str, Owner], place: Mapping[str, Stateful], ranks: Stateful
+    ) -> None:
+        """`place`: what tells where the program is."""
         self.owners = owners
-        self._kept = Named({name: owner_state(one) for name, one in owners.items()})
-        self._tracked: dict[str, Stateful] = {}
-        self._unclaimed: State = {}
-        """Loaded under names that nobody has tracked yet."""
+        self.tracked = Tracked(owners)
+        self.buffers = Buffers(owners)
+        kept = Named({name: owner_state(owner) for name, owner in owners.items()})
+        self._shape = WrittenSignature(kept)
+        self._all = Named(
+            {
+                "rng": RandomNumbers(),
+                "engine": FormatNumber(),
+                "shape": self._shape,
+                "owners": kept,
+                "tracked": self.tracked,
+                **place,
+                "ranks": ranks,
+            }
+        )
+        self._at_once = Named(
+            {"owners": kept, "buffers": self.buffers, "tracked": self.tracked, "ranks": ranks}
+        )
 
     @property
     def steps(self) -> int:
         """Of the owner that has taken the most."""
         return max(owner.steps for owner in self.owners.values())
 
-    def track(self, name: str, thing: Any) -> None:
-        if name in self._tracked:
-            raise SetupError(f"{name!r} is tracked already: each name stands for one object")
-        self._tracked[name] = tracked(name, thing)
-        if name in self._unclaimed:
-            self._restore_tracked(name, self._unclaimed.pop(name))
-
     def state(self) -> State:
-        return {
-            "engine": FORMAT,
-            "shape": self._kept.signature,
-            "owners": self._kept.state(),
-            "tracked": self._unclaimed | Named(self._tracked).state(),
-        }
+        return self._all.state()
 
     def check(self, state: Any) -> None:
         """ResumeError, with the difference, if it is another run's."""
         if not isinstance(state, dict) or state.get("engine") != FORMAT:
             raise ResumeError("this state was not made by this version of the engine")
-        refuse_difference("the checkpoint is of another run", state["shape"], self._kept.signature)
-        unknown = self._tracked.keys() - state["tracked"].keys()
-        if unknown:
-            names = ", ".join(sorted(unknown))
+        refuse_difference("the checkpoint is of another run", state["shape"], self._shape.state())
+        missing = self.tracked.missing(state["tracked"])
+        if missing:
+            names = ", ".join(missing)
             raise ResumeError(f"the checkpoint holds nothing of what is tracked here: {names}")
 
     def restore(self, state: State) -> None:
-        self._kept.restore(state["owners"])
-        for name, buffers in state.get("buffers", {}).items():
-            restore_buffers(self.owners[name].model, buffers)
-        for name in self._tracked:
-            self._restore_tracked(name, state["tracked"][name])
-        self._unclaimed = {
-            name: one for name, one in state["tracked"].items() if name not in self._tracked
-        }
-
-    def buffers(self) -> State:
-        """Those of this rank, where the weights are saved by another."""
-        return {name: buffers_of(owner.model) for name, owner in self.owners.items()}
-
-    def _restore_tracked(self, name: str, state: Any) -> None:
-        first = next(iter(self.owners.values()))
-        parameter = next(iter(parameters_of(first.optimizer)), None)
-        self._tracked[name].restore(unsharded(state, getattr(parameter, "device_mesh", None)))
+        """All but the place in the program."""
+        self._at_once.restore({"buffers": None, **state})
