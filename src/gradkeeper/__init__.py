@@ -11,12 +11,14 @@ engine         the training loop that is correct by construction
 checkpoint     plain named state on disk and back
 prove          whether a script that is killed resumes exactly
 report         findings as text, as data, and as the statement page
+server         the linter inside an editor
 cli            the commands
 integrations   inside pytest, Jupyter, trainers and TensorBoard
 testing        assertions for users' own training steps
 source_line    which line of the user's led here
 tree           state is a tree: how it is walked
 rng            random number generators, read and put back
+replicas       weights that ranks should hold alike: when they are compared, and by what
 torch_private  private parts of torch, used here and nowhere else
 extras         what is needed beside the standard library, and how to get it
 

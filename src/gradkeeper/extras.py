@@ -1,4 +1,4 @@
-"""What training, watching and checkpoints need beside the standard library, and how to get it."""
+"""What training, watching, checkpoints and editors need beside the standard library."""
 
 import shlex
 
@@ -7,3 +7,7 @@ TORCH = ("torch>=2.6", "numpy", "tqdm")
 
 # By their own names: whoever reads this has gradkeeper already, from a clone or a wheel.
 INSTALL_TORCH = f"pip install {shlex.join(TORCH)}"
+
+LSP = ("pygls>=2",)
+"""The extra `lsp`."""
+INSTALL_LSP = f"pip install {shlex.join(LSP)}"

@@ -16,16 +16,15 @@ import torch
 if TYPE_CHECKING:
     import numpy
 
-State = dict[str, Any]
 Drawn = Any
 """The state of one generator: bytes, numbers, strings, and tuples or dicts of them."""
 
 # All of the process
 
 
-def state() -> State:
+def state() -> dict[str, Any]:
     """Python's, NumPy's, torch's on every device that is in use."""
-    found: State = {"python": random.getstate(), "torch": torch.get_rng_state()}
+    found: dict[str, Any] = {"python": random.getstate(), "torch": torch.get_rng_state()}
     # A module that nobody has imported has drawn nothing.
     if "numpy" in sys.modules:
         import numpy
@@ -36,7 +35,7 @@ def state() -> State:
     return found
 
 
-def restore(saved: State) -> None:
+def restore(saved: dict[str, Any]) -> None:
     random.setstate(saved["python"])
     torch.set_rng_state(saved["torch"])
     if "numpy" in saved:
@@ -152,7 +151,7 @@ def _numpy_state(generator: Any) -> Mapping[str, Any]:
 def _frozen(value: Any) -> Any:
     """Arrays as bytes, so that == says whether two states are the same."""
     if isinstance(value, Mapping):
-        return {name: _frozen(one) for name, one in value.items()}
+        return {name: _frozen(part) for name, part in value.items()}
     if hasattr(value, "tobytes"):
         return (value.dtype.str, value.tobytes())
     return value
@@ -160,7 +159,7 @@ def _frozen(value: Any) -> Any:
 
 def _thawed(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _thawed(one) for name, one in value.items()}
+        return {name: _thawed(part) for name, part in value.items()}
     if isinstance(value, tuple):
         return _array(*value)
     return value

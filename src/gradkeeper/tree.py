@@ -10,6 +10,8 @@ from typing import Any
 
 from torch import Tensor
 
+State = dict[str, Any]
+"""The tree of something that is kept, by name."""
 DICTS = (dict, OrderedDict)
 NOTHING = object()
 """In place of a value that only the other tree has."""
@@ -19,11 +21,11 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     """The same container with each of its parts changed; a leaf is given back as it is."""
     match value:
         case dict() if type(value) in DICTS:
-            return _like(value, {key: change(one) for key, one in value.items()})
+            return _like(value, {key: change(part) for key, part in value.items()})
         case list():
-            return [change(one) for one in value]
+            return [change(part) for part in value]
         case tuple() if type(value) is tuple:
-            return tuple(change(one) for one in value)
+            return tuple(change(part) for part in value)
     return value
 
 
@@ -31,17 +33,17 @@ def with_tensors(value: Any, change: Callable[[Tensor], Any]) -> Any:
     """The same tree with each of its tensors changed."""
     if isinstance(value, Tensor):
         return change(value)
-    return mapped(value, lambda one: with_tensors(one, change))
+    return mapped(value, lambda part: with_tensors(part, change))
 
 
 def leaves(value: Any) -> Iterator[Any]:
     match value:
         case dict():
-            for one in value.values():
-                yield from leaves(one)
+            for part in value.values():
+                yield from leaves(part)
         case list() | tuple():
-            for one in value:
-                yield from leaves(one)
+            for part in value:
+                yield from leaves(part)
         case _:
             yield value
 
@@ -51,8 +53,8 @@ def zipped(values: Sequence[Any], join: Callable[[Sequence[Any]], Any]) -> Any:
     first = values[0]
     match first:
         case dict() if type(first) in DICTS:
-            return _like(first, {key: join([one[key] for one in values]) for key in first})
-        case list() | tuple() if all(len(one) == len(first) for one in values):
+            return _like(first, {key: join([other[key] for other in values]) for key in first})
+        case list() | tuple() if all(len(other) == len(first) for other in values):
             return type(first)(join(parts) for parts in zip(*values, strict=True))
     return first
 
@@ -63,7 +65,7 @@ def cloned(value: Any) -> Any:
         case Tensor():
             return value.detach().clone()
         case dict():
-            return {key: cloned(one) for key, one in value.items()}
+            return {key: cloned(part) for key, part in value.items()}
     return mapped(value, cloned)
 
 
@@ -74,8 +76,8 @@ def differences(saved: Any, here: Any, path: str = "") -> Iterator[tuple[str, An
             below = f"{path} {key}" if path else str(key)
             yield from differences(saved.get(key, NOTHING), here.get(key, NOTHING), below)
     elif isinstance(saved, list) and isinstance(here, list) and len(saved) == len(here):
-        for number, (one, other) in enumerate(zip(saved, here, strict=True)):
-            yield from differences(one, other, f"{path}[{number}]")
+        for number, (before, other) in enumerate(zip(saved, here, strict=True)):
+            yield from differences(before, other, f"{path}[{number}]")
     elif saved != here:
         yield path, saved, here
 

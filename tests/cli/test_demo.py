@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.demo_excerpt import README, quoted, steady, third_part
+from docs.demo_excerpt import PAGE, quoted, steady, third_part
 from gradkeeper.cli import demo, main
 from gradkeeper.cli.demo import stage
 from gradkeeper.cli.demo.scripts import BUGS, CHARACTERS
@@ -55,7 +55,7 @@ def test_it_finds_mends_kills_resumes_and_writes_the_page(tmp_path: Path) -> Non
     assert list(scratch.iterdir()) == []
     assert [one for one in tmp_path.rglob("*") if one.is_file()] == [page]
     assert "\x1b" not in done.stdout
-    assert steady(third_part(done.stdout)) == steady(quoted(README.read_text())), "run scripts/docs"
+    assert steady(third_part(done.stdout)) == steady(quoted(PAGE.read_text())), "run scripts/docs"
 
 
 def test_on_a_terminal_it_reads_its_own_colours(

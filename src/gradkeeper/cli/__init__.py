@@ -4,7 +4,9 @@ A command is imported when it is named, and imports what it needs when it runs, 
 `gradkeeper check` waits neither for torch nor for the other commands.
 
 check         rehearses training code without running it
+rechecking    what `check --watch` does: again whenever a file has changed
 fixing        what `check --fix` does to files, and what `check --diff` shows of it
+server        the linter inside an editor
 run           runs a training script under watch
 exits         every way out of a watched script: what was seen is written first
 ranks         `run` under torchrun: rank 0 writes for all
@@ -13,6 +15,7 @@ explain       a rule's document
 rules         the catalogue, a line each
 checkpoint    what a checkpoint holds, whether it is whole, how two differ
 prove_resume  whether a script resumes exactly after kills
+doctor        what stands in the way of a resume that is equal bit for bit
 demo          three bugs, a kill and a statement, shown
 output        options and writing that commands which report findings share
 progress      a bar for commands that take a while
@@ -37,6 +40,8 @@ COMMANDS = (
     "replay",
     "checkpoint",
     "prove-resume",
+    "doctor",
+    "server",
     "demo",
 )
 

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gradkeeper.cli.errors import CliError
-from gradkeeper.cli.output import add_terminal_options, rendered
+from gradkeeper.cli.output import add_terminal_options, rendered, rendered_as, write_file
 from gradkeeper.cli.streams import complain, tell
 
 if TYPE_CHECKING:
@@ -31,6 +31,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("paths", nargs="+", metavar="PATH", help="files, folders, - for stdin")
     parser.add_argument("--format", choices=FORMATS, default="text", help="text by default")
+    parser.add_argument(
+        "--also",
+        action="append",
+        default=[],
+        type=_report_in_file,
+        metavar="FORMAT=FILE",
+        help="write the findings to a file as well, such as sarif=found.sarif",
+    )
     parser.add_argument("--fix", action="store_true", help="apply the fixes that are safe")
     parser.add_argument(
         "--unsafe-fixes", action="store_true", help="with --fix or --diff: the others too"
@@ -49,6 +57,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
             option, action="append", default=[], metavar="CODES", help=f"rules: {text}"
         )
     add_terminal_options(parser)
+    parser.add_argument(
+        "--watch", action="store_true", help="check again whenever a file changes, until Ctrl-C"
+    )
     parser.add_argument("--exit-zero", action="store_true", help="exit 0 whatever is found")
     parser.add_argument("--statistics", action="store_true", help="how much was understood")
     parser.add_argument(
@@ -63,10 +74,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--write-baseline", type=Path, metavar="FILE", help="accept what is there")
 
 
+def _report_in_file(text: str) -> tuple[str, Path]:
+    from gradkeeper.report import FORMATS
+
+    name, equals, path = text.partition("=")
+    if name not in FORMATS or not equals or not path:
+        raise argparse.ArgumentTypeError(f"{text!r}: FORMAT=FILE, of {', '.join(FORMATS)}")
+    return name, Path(path)
+
+
 def run(args: argparse.Namespace) -> int:
     try:
         return _run(args)
     except KeyboardInterrupt:
+        if args.watch:
+            return 0
         complain("gradkeeper check: interrupted; nothing is told of what was checked so far")
         return INTERRUPTED
 
@@ -74,8 +96,10 @@ def run(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     if args.unsafe_fixes and not (args.fix or args.diff):
         complain("--unsafe-fixes changes nothing by itself: add --fix to apply, --diff to see")
-    selections = _selections(args)
     args.held = {}
+    if args.watch:
+        _watch(args)
+    selections = _selections(args)
     results = _check(args, selections)
     _tell_unused(results)
     if args.traceback:
@@ -97,11 +121,41 @@ def _run(args: argparse.Namespace) -> int:
             return _code(findings, args)
         findings, remarks = fix(program)
     _report(findings, results, args, remarks=remarks)
+    for name, path in args.also:
+        write_file(path, rendered_as(name, findings))
     if args.explain_silence:
         _explain_silence(results, args)
     if args.statistics:
         _statistics(results, args)
     return _code(findings, args)
+
+
+def _watch(args: argparse.Namespace) -> NoReturn:
+    from gradkeeper.cli.rechecking import Results, watch
+
+    for option in ("fix", "diff", "write_baseline", "also"):
+        if getattr(args, option):
+            raise CliError(f"--watch goes without --{option.replace('_', '-')}")
+    if args.format != "text" or STDIN in args.paths:
+        raise CliError("--watch tells people: text, of files and folders")
+    _selections(args)  # what cannot be selected is told at once
+    _there(args.paths)
+
+    def report(results: Results) -> str:
+        # Read anew: pyproject.toml may have changed.
+        found = [one for _, checked in results for one in checked.findings]
+        findings = _wanted(found, args.held, selections=_selections(args), args=args)
+        if not findings:
+            return f"{_nothing_found(results, args)}\n"
+        return rendered(findings, args, sys.stdout)
+
+    watch(args.paths, report)
+
+
+def _there(paths: Iterable[str]) -> None:
+    for path in paths:
+        if not os.path.exists(path):
+            raise CliError(f"there is no file or folder {path}")
 
 
 def _code(findings: "list[Finding]", args: argparse.Namespace) -> int:
@@ -145,10 +199,9 @@ def _check(args: argparse.Namespace, selections: Any) -> list[tuple[str, Any]]:
     if STDIN in args.paths and args.fix and not args.diff:
         raise CliError("what comes from stdin cannot be fixed in place: --diff shows the fixes")
     named = [path for path in args.paths if path != STDIN]
-    for path in named:
-        if not os.path.exists(path):
-            raise CliError(f"there is no file or folder {path}")
-    fixes = args.fix or args.diff or args.format in TELLING_FIXES
+    _there(named)
+    formats = {args.format, *(name for name, _ in args.also)}
+    fixes = args.fix or args.diff or not formats.isdisjoint(TELLING_FIXES)
     paths = list(find(named))
     _read_settings(selections, paths, args)
     results = []

@@ -1,4 +1,6 @@
-"""`gradkeeper checkpoint show|verify|diff`: what a checkpoint holds, whether it is whole."""
+"""`gradkeeper checkpoint show|verify|diff|export|import`: what a checkpoint holds, whether it is
+whole; and its weights for others, or theirs for us.
+"""
 
 import argparse
 import sys
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from gradkeeper.checkpoint.tensors import View
 
 NAME = "checkpoint"
-HELP = "show, verify or compare checkpoints"
+HELP = "show, verify, compare, export or import checkpoints"
 MOST = 50
 
 
@@ -30,12 +32,55 @@ def configure(parser: argparse.ArgumentParser) -> None:
     diff = actions.add_parser("diff", help=help_text, description=help_text)
     diff.add_argument("one", metavar="A", help="a checkpoint, or a folder for its newest")
     diff.add_argument("other", metavar="B", help="another")
+    _configure_export(actions)
+    _configure_import(actions)
+
+
+def _configure_export(actions: Any) -> None:
+    help_text = "write the model's weights for other tools, whatever number of ranks saved them"
+    export = actions.add_parser("export", help=help_text, description=help_text)
+    export.add_argument("folder", metavar="SAVE", help="a checkpoint, or a folder for its newest")
+    export.add_argument(
+        "--to",
+        choices=("safetensors", "dcp"),
+        default="safetensors",
+        help="safetensors by the model's own names (default), or a folder for "
+        "torch.distributed.checkpoint",
+    )
+    export.add_argument(
+        "-o",
+        "--output",
+        metavar="PATH",
+        required=True,
+        help="a folder, as from_pretrained() reads it; or one file that ends in .safetensors",
+    )
+    export.add_argument("--owner", metavar="NAME", help="whose model, where there are several")
+    export.add_argument(
+        "--shard-bytes",
+        metavar="N",
+        type=int,
+        help="above this, a folder gets several files and an index (default: 5 GB)",
+    )
+    export.add_argument("--overwrite", action="store_true", help="replace weights that are there")
+
+
+def _configure_import(actions: Any) -> None:
+    help_text = "make a checkpoint that engine.resume() goes on from of one by torch.save or DCP"
+    arrive = actions.add_parser(
+        "import",
+        help=help_text,
+        description=f"{help_text}. Nothing in it is run: what would need pickle is refused.",
+    )
+    arrive.add_argument("source", metavar="FILE", help="a file of torch.save, or a folder of DCP")
+    arrive.add_argument("folder", metavar="DIR", help="the new run's folder; a path or a URL")
+    arrive.add_argument("--model", metavar="NAME", help="the model's key in it, if it is not clear")
+    arrive.add_argument("--optimizer", metavar="NAME", help="the optimizer's")
 
 
 def run(args: argparse.Namespace) -> int:
     from gradkeeper.checkpoint import CheckpointError, DamagedError
 
-    action = {"show": _show, "verify": _verify, "diff": _diff}[args.action]
+    action = ACTIONS[args.action]
     try:
         return action(args)
     except DamagedError as error:
@@ -107,6 +152,46 @@ def _diff(args: argparse.Namespace) -> int:
     return 1 if found else 0
 
 
+def _export(args: argparse.Namespace) -> int:
+    from gradkeeper.checkpoint.weight_files import SHARD_BYTES
+    from gradkeeper.engine.errors import EngineError
+    from gradkeeper.engine.resume.weights import export, weights_in
+
+    storage, names, moved = _found(args.folder)
+    try:
+        weights = weights_in(storage, names[-1], moved=moved, owner=args.owner)
+        files = export(
+            weights,
+            args.output,
+            to=args.to,
+            shard_bytes=SHARD_BYTES if args.shard_bytes is None else args.shard_bytes,
+            overwrite=args.overwrite,
+        )
+    except EngineError as error:
+        raise CliError(str(error)) from None
+    once = f", {len(weights.tied)} tied to others" if weights.tied else ""
+    print(f"{names[-1]}: {len(weights.written):,} tensors{once}, {_in_units(weights.size)}")
+    print(*files, sep="\n")
+    return 0
+
+
+def _import(args: argparse.Namespace) -> int:
+    from uuid import uuid4
+
+    from gradkeeper.checkpoint import Store
+    from gradkeeper.checkpoint.foreign import read_foreign
+    from gradkeeper.engine.resume.weights import imported_state
+
+    store = Store(args.folder)
+    if store.names():
+        raise CliError(f"{args.folder} holds checkpoints already: give the folder of a new run")
+    recipe = read_foreign(args.source, model=args.model, optimizer=args.optimizer)
+    facts = {"run": uuid4().hex, "imported": {"from": args.source, "holds": recipe.holds}}
+    name = store.save(imported_state(recipe), facts=facts)
+    print(f"{args.folder}/{name}: {', '.join(recipe.holds)}; engine.resume() goes on from it")
+    return 0
+
+
 def _found(url: str) -> tuple[Any, list[str], bool]:
     """The storage, its checkpoints from old to new, and whether they may have other names."""
     from gradkeeper.checkpoint import MissingError, Store
@@ -163,7 +248,8 @@ def _counted(found: "Manifest") -> str:
 
 
 def _in_a_line(name: str, found: "Manifest") -> str:
-    facts = ", ".join(f"{key} {_words(value)}" for key, value in found.facts.items())
+    short = {key: value for key, value in found.facts.items() if key != "machine"}
+    facts = ", ".join(f"{key} {_words(value)}" for key, value in short.items())
     return f"{name}  {found.saved}  {_size(found)}  {facts}".rstrip()
 
 
@@ -174,9 +260,22 @@ def _words(value: Any) -> str:
 
 
 def _size(found: "Manifest") -> str:
-    size = float(sum(facts.size for facts in found.files.values()))
+    return _in_units(sum(facts.size for facts in found.files.values()))
+
+
+def _in_units(count: int) -> str:
+    size = float(count)
     for unit in ("bytes", "kB", "MB"):
         if size < 1000:
             return f"{size:.4g} {unit}"
         size /= 1000
     return f"{size:.4g} GB"
+
+
+ACTIONS = {
+    "show": _show,
+    "verify": _verify,
+    "diff": _diff,
+    "export": _export,
+    "import": _import,
+}

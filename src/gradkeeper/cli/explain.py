@@ -15,12 +15,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    print(document(find_rule(args.rule)), end="")
+    from gradkeeper.report.rule_document import plain
+
+    print(plain(find_rule(args.rule)), end="")
     return 0
-
-
-def document(rule: Rule) -> str:
-    return f"{rule.code} {rule.name} [{rule.severity}]\n\n{rule.document.strip()}\n"
 
 
 def find_rule(wanted: str) -> Rule:

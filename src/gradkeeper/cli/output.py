@@ -52,9 +52,19 @@ def rendered(
 ) -> str:
     """As the options ask; coloured only where a person reads it."""
     if args.format != "text":
-        return FORMATS[args.format](findings)
+        return rendered_as(args.format, findings)
     paint = paint_for(stream, args.color)
     return text.render(findings, paint=paint, quiet=args.quiet, nothing=nothing)
+
+
+def rendered_as(name: str, findings: Iterable[Finding]) -> str:
+    """In one of the formats, for a file or for another program."""
+    if name == "sarif":
+        from gradkeeper.report import sarif
+        from gradkeeper.rules import ALL
+
+        return sarif.render(findings, ALL)
+    return FORMATS[name](findings)
 
 
 def write_findings(

@@ -3,9 +3,13 @@
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gradkeeper.cli.errors import CliError
 from gradkeeper.cli.streams import tell
+
+if TYPE_CHECKING:
+    from gradkeeper.prove.proof import Proof
 
 NAME = "prove-resume"
 HELP = "kill and restart a training script, and compare its weights with an uninterrupted run's"
@@ -37,6 +41,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="for each start (the uninterrupted run: none; the others: many times as long as that)",
     )
+    parser.add_argument(
+        "--badge", type=Path, metavar="FILE.svg", help="write the verdict as a badge, too"
+    )
     parser.add_argument("command_line", nargs=argparse.REMAINDER, help="the command")
 
 
@@ -61,11 +68,21 @@ def run(args: argparse.Namespace) -> int:
             say=_to_stderr,
         )
     except ProveError as error:
+        _write_badge(None, args)
         raise CliError(str(error)) from None
+    _write_badge(proof, args)
     tell(as_json(proof) if args.format == "json" else as_text(proof))
     if proof.exact:
         return 0
     return 2 if proof.equal else 1
+
+
+def _write_badge(proof: "Proof | None", args: argparse.Namespace) -> None:
+    from gradkeeper.cli.output import write_file
+    from gradkeeper.prove.badge import badge
+
+    if args.badge is not None:
+        write_file(args.badge, badge(proof))
 
 
 def _count(text: str) -> int:

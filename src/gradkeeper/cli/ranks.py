@@ -51,12 +51,12 @@ def findings_of_all(
     """On the rank that writes; None on the others, which send theirs."""
     if _alone():
         return watch.findings
-    from gradkeeper.watcher.ranks import HURRY, PATIENCE, gather
+    from gradkeeper.watcher.ranks import HURRY, PATIENCE, Kept, gather
 
-    runs = watch.runs if ended_well else None
+    kept = Kept(watch.runs if ended_well else None, watch.replicas)
     patience = HURRY if hurried else PATIENCE
     try:
-        everybody = gather(watch.findings, runs, watch.tape.record, patience)
+        everybody = gather(watch.findings, kept, watch.tape.record, patience)
     except Exception:  # the launcher has ended, and its store with it
         everybody = None if number() else watch.findings
     return None if everybody is None else list(Findings(everybody))

@@ -7,5 +7,7 @@ lightning      a callback around fit
 transformers   a callback around train
 watching       what the callbacks share: a watch that begins and ends by two calls
 tensorboard    what the engine and watch tell, as scalars and text
+wandb          what the engine tells, as metrics of a Weights & Biases run
+mlflow         the same, of an MLflow run
 ignoring       which rules a user's words leave out, written alike everywhere
 """

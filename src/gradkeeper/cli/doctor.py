@@ -1,0 +1,149 @@
+"""`gradkeeper doctor`: what stands in the way of a resume that is equal bit for bit."""
+
+import argparse
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gradkeeper.cli.errors import CliError
+from gradkeeper.cli.streams import tell
+from gradkeeper.extras import INSTALL_TORCH
+
+if TYPE_CHECKING:
+    from gradkeeper.checkpoint import Manifest
+    from gradkeeper.engine.determinism import Machine, Probe
+
+NAME = "doctor"
+HELP = "what stands in the way of a resume that is equal bit for bit"
+WIDTH = 12
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = (
+        "Exit 0: nothing that was looked at stands in the way; 1: something does; 2: it could not "
+        "be looked at."
+    )
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        metavar="SAVE",
+        help="a checkpoint, or a folder for its newest: was it saved on a machine as this?",
+    )
+    parser.add_argument(
+        "--probe",
+        metavar="FILE.py:FUNCTION",
+        help="calls it for an engine and a step, and runs one window twice: engine.probe(step)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        from gradkeeper.engine.determinism import VERSION, in_the_way, machine_here
+    except ModuleNotFoundError as error:
+        raise CliError(f"needs {error.name}: {INSTALL_TORCH}") from None
+    here = machine_here()
+    tell(_line("here", _words(here, VERSION)))
+    wrong = in_the_way(here)
+    for one in wrong:
+        tell(_line("setting", one))
+    if args.folder is not None:
+        changed = _changed(args.folder, here, VERSION)
+        wrong += changed
+        for one in changed or ["saved on a machine as this one"]:
+            tell(_line("checkpoint", one))
+    if args.probe is not None:
+        probe = _probe(args.probe)
+        tell(_line("probe", str(probe)))
+        if not probe.repeats or probe.operations:
+            wrong.append(str(probe))
+    tell(_verdict(wrong, args))
+    return 1 if wrong else 0
+
+
+def _line(title: str, words: str) -> str:
+    return f"{title:<{WIDTH}}{words}"
+
+
+def _words(here: "Machine", version: str) -> str:
+    said = "asked for" if here["deterministic"] else "not asked for"
+    return (
+        f"torch {version}, {here['cpu']}, {here['threads']} threads, {here.get('gpu', 'no GPU')}; "
+        f"deterministic algorithms are {said}"
+    )
+
+
+def _verdict(wrong: list[str], args: argparse.Namespace) -> str:
+    if wrong:
+        return f"{len(wrong)} in the way of bit for bit"
+    unseen = [
+        words
+        for given, words in (
+            (args.folder, "a checkpoint's machine (name its folder)"),
+            (args.probe, "your own step (--probe)"),
+        )
+        if given is None
+    ]
+    rest = f"; not looked at: {', '.join(unseen)}" if unseen else ""
+    return f"nothing that was looked at is in the way of bit for bit{rest}"
+
+
+def _changed(folder: str, here: "Machine", version: str) -> list[str]:
+    from gradkeeper.checkpoint import CheckpointError
+    from gradkeeper.engine.determinism import changes
+
+    try:
+        found = _newest(folder)
+    except (CheckpointError, OSError) as error:
+        raise CliError(str(error)) from None
+    if "machine" not in found.facts:
+        raise CliError(f"{folder} does not say where it was saved: an older gradkeeper wrote it")
+    changed = changes(found.facts["machine"], here)
+    saved_with = found.versions.get("torch", version)
+    if saved_with != version:
+        changed.insert(0, f"torch was {saved_with} at the save and is {version} here")
+    return changed
+
+
+def _newest(url: str) -> "Manifest":
+    from gradkeeper.checkpoint import MissingError, Store
+    from gradkeeper.checkpoint.storage import MANIFEST, storage_at
+    from gradkeeper.checkpoint.store import parted
+
+    if MANIFEST in storage_at(url).names():
+        folder, name = parted(url)
+        return Store(folder).look(name)
+    names = Store(url).names()
+    if not names:
+        raise MissingError(f"{url}: there is no checkpoint")
+    return Store(url).look(names[-1])
+
+
+def _probe(place: str) -> "Probe":
+    from gradkeeper.engine import Engine, EngineError
+
+    build = _function(place)
+    made = build()
+    match made:
+        case (Engine() as engine, step) if callable(step):
+            pass
+        case _:
+            raise CliError(
+                f"{place} must return an engine and a function that takes a window, and returned "
+                f"{type(made).__name__}"
+            )
+    try:
+        return engine.probe(step)
+    except EngineError as error:
+        raise CliError(str(error)) from None
+
+
+def _function(place: str) -> Callable[[], Any]:
+    file, _, name = place.rpartition(":")
+    if not file or not Path(file).is_file():
+        raise CliError(f"--probe takes FILE.py:FUNCTION, and there is no such file: {place}")
+    found = runpy.run_path(file).get(name)
+    if not callable(found):
+        raise CliError(f"{file} has no function {name!r}")
+    function: Callable[[], Any] = found
+    return function
