@@ -29,7 +29,7 @@ from torch.optim import SGD
 from gradkeeper.engine import Engine
 from gradkeeper.engine.journal import Journal
 from gradkeeper.engine.ranks.fsdp import roots_of
-from gradkeeper.engine.ranks.rendezvous import FailureNotes, Moment, RollCall, Status
+from gradkeeper.engine.ranks.rendezvous import FailureNotes, Meeting, RollCall, Status
 from gradkeeper.torch_private import unsharded_parameters
 
 Action = Callable[[], object]
@@ -159,7 +159,7 @@ def rank(number: int, size: int, rounds: int, port: int, folder: str) -> None:
     memory = ""
     if size > 1:
         roll = RollCall(FailureNotes(), Journal())
-        rows["roll call alone"] = timed(lambda: roll.call(Moment.WIDE), 10 * rounds)
+        rows["roll call alone"] = timed(lambda: roll.call(Meeting.WIDE), 10 * rounds)
         kept = {sync: pending_bytes(sync) / 1024 for sync in SYNCS}
         memory = ", ".join(f'sync="{sync}" {held:.0f} KiB' for sync, held in kept.items())
     else:

@@ -1,4 +1,5 @@
-"""What watching costs: three trainings, plain, plain again (A/A), watched, under detect_anomaly.
+"""What watching costs: three trainings, with a step for every batch and for every fourth, plain,
+plain again (A/A), watched, under detect_anomaly; and what entering and leaving a watch takes.
 
 Rounds are interleaved, in turning order, so that a machine that slows down slows all of them; each
 ratio is the median over rounds of a round's processor time against the plain one beside it. Before
@@ -18,10 +19,14 @@ from torch import nn
 
 from gradkeeper.watcher import Watch
 
-Train = Callable[[int], float]
+Train = Callable[[int, int], float]
+"""Takes a number of steps, and of batches for each; seconds of processor time for them."""
 WARM_UP = 16
 """A training is longer than the first windows, which are looked at closely."""
-LIMITS = {"transformer": 1.02, "1,000 small tensors": 1.05, "tiny MLP": 1.15}
+LIMITS = {"transformer": 1.01, "1,000 small tensors": 1.03, "tiny MLP": 1.15}
+MOST_MILLISECONDS = 20
+"""For entering and leaving."""
+WINDOWS = (1, 4)
 
 
 def transformer() -> Train:
@@ -50,16 +55,17 @@ def loop(
 ) -> Train:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
 
-    def train(steps: int, warm_up: int = WARM_UP) -> float:
-        """Seconds of processor time for `steps` steps, after some that are not counted."""
+    def train(steps: int, window: int = 1) -> float:
+        """After some that are not counted."""
         began = 0.0
-        for i in range(warm_up + steps):
-            if i == warm_up:
+        for i in range((WARM_UP + steps) * window):
+            if i == WARM_UP * window:
                 began = time.process_time()
-            optimizer.zero_grad()
-            loss = loss_of(model(x))
+            loss = loss_of(model(x)) / window
             loss.backward()
-            optimizer.step()
+            if (i + 1) % window == 0:
+                optimizer.step()
+                optimizer.zero_grad()
         return time.process_time() - began
 
     return train
@@ -80,10 +86,11 @@ WAYS: dict[str, Callable[[], AbstractContextManager[object]]] = {
 }
 
 
-def compare(name: str, rounds: int) -> None:
+def compare(name: str, window: int, rounds: int) -> None:
     make, steps = WORK[name]
+    steps = max(1, steps // window)
     train = make()
-    train(steps)
+    train(steps, window)
     ratios: dict[str, list[float]] = {way: [] for way in WAYS}
     plain = []
     names = list(WAYS)
@@ -92,13 +99,44 @@ def compare(name: str, rounds: int) -> None:
         spent = {}
         for way in names[first:] + names[:first]:
             with WAYS[way]():
-                spent[way] = train(steps) / steps
+                spent[way] = train(steps, window) / steps
         plain.append(spent["plain"])
         for way, seconds in spent.items():
             ratios[way].append(seconds / spent["plain"])
     told = [f"{statistics.median(found):.3f}" for way, found in ratios.items() if way != "plain"]
     each = f"{statistics.median(plain) * 1e3:.2f} ms"
-    print("|", " | ".join([name, each, *told, str(LIMITS[name])]), "|", flush=True)
+    print("|", " | ".join([name, str(window), each, *told, str(LIMITS[name])]), "|", flush=True)
+
+
+def enter(rounds: int) -> None:
+    """Entering and leaving, around nothing and around the first three steps of a training."""
+    train = tiny_mlp()
+    train(1, 1)
+    bare, around = [], []
+    for _ in range(rounds):
+        began = time.process_time()
+        with Watch(on_finding="record"):
+            pass
+        bare.append(time.process_time() - began)
+        began = time.process_time()
+        with Watch(on_finding="record"):
+            few(train)
+        watched = time.process_time() - began
+        began = time.process_time()
+        few(train)
+        around.append(watched - (time.process_time() - began))
+    each = [f"{statistics.median(found) * 1e3:.1f} ms" for found in (bare, around)]
+    print(
+        f"entering and leaving: {each[0]}; with a first training of {FEW} steps: {each[1]}; "
+        f"at most {MOST_MILLISECONDS} ms"
+    )
+
+
+FEW = WARM_UP + 3
+
+
+def few(train: Train) -> None:
+    train(FEW - WARM_UP, 1)
 
 
 def memory(steps: int) -> None:
@@ -106,7 +144,7 @@ def memory(steps: int) -> None:
     train = tiny_mlp()
     with Watch(on_finding="record") as watch:
         for part in range(5):
-            train(steps // 5)
+            train(steps // 5, 1)
             gc.collect()
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             print(
@@ -118,13 +156,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=16)
     parser.add_argument("--memory", type=int, default=20_000, metavar="STEPS")
+    parser.add_argument("--only", action="append", choices=WORK, metavar="TRAINING")
     args = parser.parse_args()
     torch.set_num_threads(1)
     memory(args.memory)  # first: what it reads is the highest so far
-    print("\n| training | a step | plain again | watched | detect_anomaly | watched, at most |")
-    print("|---|---|---|---|---|---|")
-    for name in WORK:
-        compare(name, args.rounds)
+    print()
+    enter(args.rounds)
+    print("\n| training | batches | a step | plain again | watched | detect_anomaly | at most |")
+    print("|---|---|---|---|---|---|---|")
+    for name in args.only or WORK:
+        for window in WINDOWS:
+            compare(name, window, args.rounds)
 
 
 if __name__ == "__main__":

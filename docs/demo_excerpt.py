@@ -1,4 +1,4 @@
-"""Quotes the demo's third part in README.md, under `<!-- part 3 of: gradkeeper demo -->`.
+"""Quotes the demo's third part in guide/resume.md, under `<!-- part 3 of: gradkeeper demo -->`.
 
 Usage: python docs/demo_excerpt.py
 
@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+PAGE = Path(__file__).resolve().parent / "guide" / "resume.md"
 QUOTED = re.compile(r"(<!-- part 3 of: gradkeeper demo -->\n```text\n)(.*?)(^```$)", re.M | re.S)
 PROGRESS = re.compile(r"^ *step \d+: loss .*\n", re.M)
 # A signal takes its time: a process may get further than the line that it dies for.
@@ -22,11 +22,11 @@ PLACE = re.compile(r"(?<=after step )\d+|(?<=and )\d+(?= micro-batches)|(?<=save
 DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
 
-def quoted(readme: str) -> str:
-    """What README shows now."""
-    found = QUOTED.search(readme)
+def quoted(page: str) -> str:
+    """What the page shows now."""
+    found = QUOTED.search(page)
     if found is None:
-        raise LookupError("README.md quotes no part of the demo")
+        raise LookupError("the page quotes no part of the demo")
     return found[2]
 
 
@@ -43,11 +43,11 @@ def steady(text: str) -> str:
     return DIGEST.sub(lambda found: names.setdefault(found[0], f"digest {len(names)}"), text)
 
 
-def renewed(readme: str, output: str) -> str:
+def renewed(page: str, output: str) -> str:
     part = third_part(output)
-    if steady(part) == steady(quoted(readme)):
-        return readme
-    return QUOTED.sub(lambda found: found[1] + part + found[3], readme)
+    if steady(part) == steady(quoted(page)):
+        return page
+    return QUOTED.sub(lambda found: found[1] + part + found[3], page)
 
 
 def main() -> int:
@@ -61,7 +61,7 @@ def main() -> int:
             timeout=1200,
             check=True,
         )
-    README.write_text(renewed(README.read_text(), done.stdout))
+    PAGE.write_text(renewed(PAGE.read_text(), done.stdout))
     return 0
 
 

@@ -3,8 +3,8 @@
 Usage: python docs/generate.py [--check]    with --check it writes nothing, and fails where stale
 
 An output block is a fence that follows a comment such as `<!-- output of: gradkeeper demo -->`.
-The command runs in an empty folder that holds README's first Python block as train.py. What else
-the pages know: see pages.py; tables: tables.py.
+The command runs in an empty folder that holds README's Python block above it as train.py; torchrun
+launches as well. What else the pages know: see pages.py; tables: tables.py.
 """
 
 import ast
@@ -17,7 +17,7 @@ import tempfile
 from contextlib import chdir
 from pathlib import Path
 
-from gradkeeper.cli.explain import document
+from gradkeeper.report import rule_document
 from gradkeeper.rules import ALL
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,9 +34,9 @@ COPIES = {
     "CHANGELOG.md": "CHANGELOG.md",
     "CONTRIBUTING.md": "CONTRIBUTING.md",
 }
-OUTPUT = re.compile(
-    r"(<!-- output of: gradkeeper (.+?) -->\n```(?:text|diff)\n)(.*?)(^```$)", re.M | re.S
-)
+OUTPUT = re.compile(r"(<!-- output of: (.+?) -->\n```(?:text|diff)\n)(.*?)(^```$)", re.M | re.S)
+OFTEN = re.compile(r" \(\d+ times(?:, steps \d+ to \d+)?\)")
+LOGGED = re.compile(r"^(?:\[rank\d+\]:)?\[?[WIE]\d{4} .*\n", re.M)
 NOT_KEPT = "No figures are kept here yet: `scripts/bench --docs {}` measures and keeps them.\n"
 FENCE = re.compile(r"^```python (bad|good)\b.*$", re.M)
 TITLED = {"bad": '```python title="wrong"', "good": '```python title="right"'}
@@ -49,16 +49,45 @@ def python_blocks(text: str) -> list[str]:
 
 def with_outputs(text: str) -> str:
     """The text with every output block as its command prints it now."""
+
+    def renewed(found: re.Match[str]) -> str:
+        Path("train.py").write_text(python_blocks(text[: found.start()])[-1])
+        now = printed_by(found[2])
+        return found[1] + (found[3] if steady(now) == steady(found[3]) else now) + found[4]
+
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
-        Path("train.py").write_text(python_blocks(text)[0])
-        return OUTPUT.sub(lambda found: found[1] + printed(found[2]) + found[4], text)
+        return OUTPUT.sub(renewed, text)
+
+
+def steady(printed: str) -> str:
+    """Without what differs between runs of several ranks: how often they were compared, and what
+    torch itself logs on a busy machine."""
+    return OFTEN.sub("", LOGGED.sub("", printed))
+
+
+def printed_by(command: str) -> str:
+    program, _, words = command.partition(" ")
+    if program == "torchrun":
+        # On a free port, so that nobody else's training is in the way.
+        return _shown("torch.distributed.run", "--standalone", *shlex.split(words))
+    assert program == "gradkeeper", f"{program} is not run for the documents"
+    return printed(words)
 
 
 def printed(command: str) -> str:
     """What a terminal would show."""
-    words = [sys.executable, "-m", "gradkeeper", *shlex.split(command)]
+    return _shown("gradkeeper", *shlex.split(command))
+
+
+def _shown(*words: str) -> str:
     done = subprocess.run(
-        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        [sys.executable, "-m", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        # torchrun complains where it has to choose the number of threads.
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        text=True,
+        check=False,
     )
     return done.stdout.rstrip() + "\n"
 
@@ -69,7 +98,7 @@ def write_pages() -> None:
     for rule in ALL:
         link = f"[{rule.code}]({rule.code}.md)"
         lines.append(f"| {link} | {rule.name} | {rule.severity} | {rule.summary} |")
-        page = FENCE.sub(lambda found: TITLED[found[1]], document(rule))
+        page = FENCE.sub(lambda found: TITLED[found[1]], rule_document.plain(rule))
         (PAGES / f"{rule.code}.md").write_text(f"# {page}")
     (PAGES / "index.md").write_text("\n".join(lines) + "\n")
 

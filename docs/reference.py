@@ -21,7 +21,8 @@ def page() -> str:
         "# Reference: the engine",
         "",
         "Generated from the docstrings. How it is used: [the engine](guide/engine.md), "
-        "[exact resume](guide/resume.md), [several ranks](guide/ranks.md).",
+        "[exact resume](guide/resume.md), [weights](guide/weights.md), "
+        "[several ranks](guide/ranks.md).",
         "",
     ]
     for kind in CLASSES:

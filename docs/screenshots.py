@@ -1,6 +1,6 @@
 """Takes the pictures in docs/images anew: the terminal as SVG, statements as PNG.
 
-Usage: python docs/screenshots.py (needs torch, poppler, and what scripts/_browser brings).
+Usage: python docs/screenshots.py [PICTURE...]    needs torch, poppler and Chromium
 """
 
 import os
@@ -21,6 +21,7 @@ from docs.browser import browsing, is_here  # noqa: E402  (run as a file, it is 
 
 IMAGES = ROOT / "docs" / "images"
 SCRIPTS = ROOT / "docs" / "shown"
+EXAMPLES = ROOT / "examples"
 NEXT_FINDING = "document.dispatchEvent(new KeyboardEvent('keydown', {key: 'n'}))"
 TO_TIMELINE = "document.querySelector('#time').scrollIntoView()"
 PRINTED = "statement-print.png"
@@ -44,6 +45,7 @@ PICTURES = {
     "statement-long.png": Picture("long.py", height=1180),
     "statement-zoomed.png": Picture("long.py", height=860, act=NEXT_FINDING),
     "statement-ranks.png": Picture("ranks.py", ranks=2),
+    "statement-unsynced.png": Picture("never_exchanged.py", height=742, ranks=2, norms=False),
     "statement-phone.png": Picture("five_findings.py", width=390, height=844, act=TO_TIMELINE),
 }
 TONES = {"1;31": "#ff8a80", "1;33": "#f2c260", "1;32": "#6fd39a", "1": "#ffffff", "2": "#8a94a3"}
@@ -135,23 +137,27 @@ def write_statement(folder: Path, picture: Picture) -> Path:
     return folder / "page.html"
 
 
-def main() -> int:
+def main(wanted: list[str]) -> int:
+    """Takes all pictures, or those named."""
     if not is_here() or shutil.which("pdftoppm") is None:
         print("needs chromium, chromedriver (scripts/_browser) and poppler", file=sys.stderr)
         return 2
     IMAGES.mkdir(exist_ok=True)
     with TemporaryDirectory() as place, browsing() as browser:
         folder = Path(place)
-        for script in SCRIPTS.glob("*.py"):
+        for script in (*SCRIPTS.glob("*.py"), EXAMPLES / "never_exchanged.py"):
             (folder / script.name).write_text(script.read_text())
+        for name, picture in PICTURES.items():
+            if not wanted or name in wanted:
+                photograph(browser, write_statement(folder, picture), IMAGES / name, picture)
+        if wanted:
+            return 0
         shown = gradkeeper(folder, "check", "six_lines.py")
         (IMAGES / "terminal.svg").write_text(terminal("gradkeeper check six_lines.py", shown))
-        for name, picture in PICTURES.items():
-            photograph(browser, write_statement(folder, picture), IMAGES / name, picture)
         page = write_statement(folder, Picture("five_findings.py"))
         print_first_page(browser, page, IMAGES / PRINTED)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

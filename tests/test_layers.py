@@ -13,12 +13,19 @@ OURS = {
     "rules": {"model"},
     "report": {"model"},
     "lint": {"model", "rules"},
+    "server": {"model", "rules", "report", "lint"},
     "watcher": {"model", "rules"},
     "checkpoint": {"model"},
     "engine": {"model", "checkpoint"},
     "prove": {"watcher", "checkpoint"},
 }
-BOTTOM = {"source_line": {"model"}, "tree": set(), "rng": set(), "torch_private": set()}
+BOTTOM = {
+    "source_line": {"model"},
+    "tree": set(),
+    "rng": set(),
+    "replicas": set(),
+    "torch_private": set(),
+}
 """Single files that those above torch share."""
 ABOVE_TORCH = ("watcher", "checkpoint", "engine", "prove")
 for _layer in ABOVE_TORCH:

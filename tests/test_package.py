@@ -7,11 +7,13 @@ import tarfile
 import tomllib
 import venv
 import zipfile
+from email import message_from_bytes
+from email.message import Message
 from pathlib import Path
 
 import pytest
 
-from gradkeeper.extras import TORCH
+from gradkeeper.extras import LSP, TORCH
 
 ROOT = Path(__file__).resolve().parent.parent
 ASSETS = sorted((ROOT / "src/gradkeeper/report/statement/assets").iterdir())
@@ -32,8 +34,8 @@ TAPE = """\
 """
 
 
-def call(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+def call(*words: str | Path, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | more
     return subprocess.run(
         words, cwd=cwd, env=clean, capture_output=True, text=True, timeout=300, check=False
     )
@@ -59,12 +61,102 @@ def test_what_to_install_is_what_the_extra_brings() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
     assert list(TORCH) == project["optional-dependencies"]["torch"]
+    assert list(LSP) == project["optional-dependencies"]["lsp"]
+
+
+def test_all_is_torch_and_the_language_server() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+
+    assert {"torch", "lsp", "all"} <= set(extras)
+    assert extras["all"] == ["gradkeeper[torch,lsp]"]
 
 
 def test_nothing_tells_to_install_from_an_index_that_does_not_have_it() -> None:
     said = call("git", "grep", "-lE", "pip install '?gradkeeper", "--", ":!tests", cwd=ROOT).stdout
 
     assert said == ""
+
+
+def tool(name: str) -> Path:
+    """A program of the extra `release`."""
+    here = Path(sys.executable).with_name(name)
+    if not here.exists():
+        pytest.skip(f"{name} is not here: scripts/_venv release")
+    return here
+
+
+def metadata(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))
+        return message_from_bytes(archive.read(name))
+
+
+@pytest.mark.slow
+def test_an_index_would_take_both_and_render_their_description(dist: Path) -> None:
+    checked = call(tool("twine"), "check", "--strict", *dist.iterdir(), cwd=dist, NO_COLOR="1")
+
+    assert checked.returncode == 0, checked.stdout
+    assert checked.stdout.count("PASSED") == 2
+
+
+@pytest.mark.slow
+def test_an_index_would_refuse_a_description_that_it_cannot_render(
+    dist: Path, tmp_path: Path
+) -> None:
+    (wheel,) = dist.glob("*.whl")
+    broken = tmp_path / wheel.name
+    with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(broken, "w") as new:
+        for one in old.namelist():
+            text = old.read(one)
+            if one.endswith("METADATA"):
+                text = text.replace(b"text/markdown", b"text/x-rst")
+            new.writestr(one, text)
+
+    checked = call(tool("twine"), "check", "--strict", broken, cwd=tmp_path, NO_COLOR="1")
+
+    assert checked.returncode == 1
+
+
+@pytest.mark.slow
+def test_the_metadata_says_what_an_index_asks(dist: Path) -> None:
+    (wheel,) = dist.glob("*.whl")
+
+    said = metadata(wheel)
+
+    assert said["Requires-Python"] == ">=3.11"
+    assert said["License-Expression"] == "Apache-2.0"
+    assert {"torch", "lsp", "all"} <= set(said.get_all("Provides-Extra", []))
+    needed = [one for one in said.get_all("Requires-Dist", []) if "extra ==" not in one]
+    assert needed == [], "the linter needs nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runner", ["uvx", "pipx"])
+def test_the_wheel_runs_without_being_installed(dist: Path, tmp_path: Path, runner: str) -> None:
+    (wheel,) = dist.glob("*.whl")
+    (tmp_path / "train.py").write_text(FAULTY)
+    words = {"uvx": ["--from"], "pipx": ["run", "--spec"]}[runner]
+
+    checked = call(
+        tool(runner),
+        *words,
+        wheel,
+        "gradkeeper",
+        "check",
+        "train.py",
+        cwd=tmp_path,
+        PIP_NO_INDEX="1",
+        PIPX_HOME=str(tmp_path / "pipx"),
+        UV_OFFLINE="1",
+        UV_PYTHON=sys.executable,
+        UV_PYTHON_DOWNLOADS="never",
+        UV_CACHE_DIR=str(tmp_path / "uv"),
+    )
+
+    assert "train.py:7:5  GK101 stale-gradient" in checked.stdout, checked.stderr
+    assert checked.returncode == 1
 
 
 @pytest.mark.slow

@@ -13,6 +13,8 @@ from torch.distributed.run import get_args_parser
 
 from docs.tables import QUOTED, with_tables
 from gradkeeper.cli import build_parser
+from gradkeeper.lint import check_source
+from gradkeeper.rules import ALL
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
@@ -35,8 +37,10 @@ def test_a_python_block_runs(code: str, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(code)
 
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+
     done = subprocess.run(
-        [sys.executable, script],
+        [sys.executable, *(launcher if "init_process_group" in code else []), script],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -47,8 +51,25 @@ def test_a_python_block_runs(code: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_first_loop_is_the_example_and_the_source_tells_of_it_too() -> None:
+    code = generate.python_blocks(README)[0]
+
+    (found,) = check_source(code, "train.py", ALL).findings
+
+    assert code == (ROOT / "examples" / "never_exchanged.py").read_text()
+    assert (found.rule, code.splitlines()[found.line - 1].strip()) == ("GK501", "optimizer.step()")
+
+
+def test_the_flag_one_line_earlier_is_right() -> None:
+    lines = generate.python_blocks(README)[0].splitlines(keepends=True)
+    flag = next(number for number, line in enumerate(lines) if "require_backward" in line)
+    lines[flag - 1 : flag + 1] = lines[flag], lines[flag - 1]
+
+    assert check_source("".join(lines), "train.py", ALL).findings == []
+
+
 def test_the_loss_of_the_wrong_loop_falls() -> None:
-    telling = generate.python_blocks(README)[0].replace(
+    telling = generate.python_blocks(README)[1].replace(
         "loss.backward()", "losses.append(loss.item()); loss.backward()"
     )
 
@@ -66,9 +87,19 @@ def test_output_blocks_are_what_the_commands_print() -> None:
 
 
 def test_an_output_that_is_out_of_date_is_noticed() -> None:
-    stale = README.replace("GK101 stale-gradient", "GK101 something-else")
+    block = "```python\nimport torch\n```\n\n<!-- output of: gradkeeper check train.py -->\n"
+    stale = f"{block}```text\nsomething else\n```\n"
 
-    assert generate.with_outputs(stale) != stale
+    renewed = generate.with_outputs(stale)
+
+    assert renewed == f"{block}```text\nnothing found: no training loop was seen in 1 file\n```\n"
+
+
+def test_how_often_ranks_were_compared_is_no_difference() -> None:
+    told = "W1117 10:00:00 torch is busy\nranks differ (5 times, steps 1 to 8)\n"
+
+    assert generate.steady(told) == generate.steady("ranks differ (3 times)\n")
+    assert generate.steady(told) != generate.steady("ranks agree (5 times)\n")
 
 
 def test_tables_are_what_the_benchmarks_printed() -> None:
@@ -98,6 +129,8 @@ def test_a_shell_line_names_what_is_there(words: list[str]) -> None:
         if not launched.module:
             return
         program, rest = launched.training_script, launched.training_script_args
+    if program == "uvx":
+        program, rest = "gradkeeper", rest[rest.index("gradkeeper") + 1 :]
     if program == "gradkeeper":
         build_parser(rest).parse_args(rest)  # ends the test where it does not understand
         return

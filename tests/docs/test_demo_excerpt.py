@@ -1,4 +1,4 @@
-"""README quotes the demo; what may differ between machines is not taken for a difference."""
+"""A page quotes the demo; what may differ between machines is not taken for a difference."""
 
 import pytest
 
@@ -16,7 +16,7 @@ OUTPUT = """
 ONE, OTHER = "ab" * 32, "cd" * 32
 
 
-def readme(part: str) -> str:
+def page(part: str) -> str:
     return f"# Title\n\n<!-- part 3 of: gradkeeper demo -->\n```text\n{part}```\n"
 
 
@@ -26,14 +26,14 @@ def test_the_part_stands_without_its_title_and_the_next_one() -> None:
     assert part == f"   step 8: loss 3.22\n   sha256 {ONE}\n   sha256 {ONE}\n"
 
 
-def test_other_losses_and_digests_leave_readme_as_it_is() -> None:
-    old = readme(third_part(OUTPUT.format(ONE, ONE)))
+def test_other_losses_and_digests_leave_the_page_as_it_is() -> None:
+    old = page(third_part(OUTPUT.format(ONE, ONE)))
 
     assert renewed(old, OUTPUT.format(OTHER, OTHER).replace("3.22", "3.19")) == old
 
 
 def test_digests_that_are_no_longer_equal_are_a_difference() -> None:
-    old = readme(third_part(OUTPUT.format(ONE, ONE)))
+    old = page(third_part(OUTPUT.format(ONE, ONE)))
 
     new = renewed(old, OUTPUT.format(ONE, OTHER))
 
@@ -50,6 +50,6 @@ def test_other_words_are_a_difference() -> None:
     assert steady("window open, 3 of 8") != steady("window open, 4 of 8")
 
 
-def test_a_readme_without_the_part_is_told() -> None:
+def test_a_page_without_the_part_is_told() -> None:
     with pytest.raises(LookupError, match="quotes no part"):
         quoted("# Title\n")

@@ -1,11 +1,15 @@
 """The pictures in docs/images: all there, small, and the terminal's still true."""
 
+import re
 import shutil
 from pathlib import Path
 
 from docs.screenshots import IMAGES, PICTURES, PRINTED, SCRIPTS, gradkeeper, terminal
+from gradkeeper.lint import check_source
+from gradkeeper.rules import ALL
 
 MOST_BYTES = 180_000
+DRAWN = ("terminal.svg", "neovim.svg")
 
 
 def test_the_terminal_picture_shows_what_the_command_prints_now(tmp_path: Path) -> None:
@@ -17,6 +21,14 @@ def test_the_terminal_picture_shows_what_the_command_prints_now(tmp_path: Path) 
 
 
 def test_every_picture_is_there_and_small() -> None:
-    sizes = {name: (IMAGES / name).stat().st_size for name in [*PICTURES, PRINTED, "terminal.svg"]}
+    sizes = {name: (IMAGES / name).stat().st_size for name in [*PICTURES, PRINTED, *DRAWN]}
 
     assert {name: size for name, size in sizes.items() if size > MOST_BYTES} == {}
+
+
+def test_the_picture_of_an_editor_shows_what_the_server_says() -> None:
+    drawn = (IMAGES / "neovim.svg").read_text().replace("&#160;", " ")
+    (found,) = check_source((SCRIPTS / "six_lines.py").read_text(), "train.py", ALL).findings
+
+    assert "nvim train.py" in drawn
+    assert found.message in re.sub(r"</?tspan[^>]*>", "", drawn)
