@@ -16,6 +16,8 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from torch.optim import optimizer
 
+from gradkeeper.report.source import line_of
+
 MODEL = """\
 import torch
 torch.manual_seed(0)
@@ -76,10 +78,6 @@ def cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cells]:
     InteractiveShell.clear_instance()
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="the first watched cell of a kernel shows no line: its source is gone by then",
-)
 def test_a_cell_under_watch_names_its_lines_as_cells(cells: Cells) -> None:
     cells.run(MODEL, BUILD)
 
@@ -91,6 +89,16 @@ def test_a_cell_under_watch_names_its_lines_as_cells(cells: Cells) -> None:
     assert "step() applies the gradient of line 4 a second time" in shown
     assert "GK101" in cells.html[0]
     assert cells.error is None
+
+
+def test_a_line_of_a_cell_is_shown_as_it_was_written(cells: Cells) -> None:
+    cells.run(MODEL, BUILD, "%%gradkeeper --on-finding record\n" + STALE)
+
+    [finding] = cells["_gradkeeper"].findings
+
+    # The cell as IPython ran it is one line: get_ipython().run_cell_magic(...)
+    assert line_of(finding.site.file, 2) == "\n"
+    assert line_of(finding.site.file, finding.site.line) == "    optimizer.step()\n"
 
 
 def test_a_line_of_another_cell_is_named_by_it(cells: Cells) -> None:

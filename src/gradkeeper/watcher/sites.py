@@ -120,7 +120,13 @@ def cell_of(name: str) -> str | None:
     if known is None:
         return None
     cell: str = CELL + known[1].removeprefix("In")
-    if name in linecache.cache:
+    if name in linecache.cache and not _is_magic(name):
         # Whoever shows the line asks for it by the name that is shown.
         linecache.cache[cell] = linecache.cache[name]
     return cell
+
+
+def _is_magic(name: str) -> bool:
+    """A cell magic counts as its cell twice: as the one line that IPython makes of it, which nobody
+    wrote, and as the body that this line runs."""
+    return linecache.getline(name, 1).startswith("get_ipython().run_cell_magic(")
