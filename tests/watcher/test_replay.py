@@ -97,6 +97,33 @@ def test_replay_finds_what_the_watch_found_and_counts_it_alike(
     assert counted(told(watch)) == counted(told(plain))
 
 
+@pytest.mark.filterwarnings("ignore:Detected call of")
+@pytest.mark.parametrize("rounds", [12, 32, 33, 40, 600])
+@pytest.mark.parametrize(
+    ("actions", "found"),
+    [
+        pytest.param(("clip", "backward", "clip", "backward"), "GK304", id="clip first"),
+        pytest.param(("backward", "clip", "backward", "clip"), "GK304", id="clip last"),
+        pytest.param(("backward", "tick", "backward", "tick"), "GK205", id="tick"),
+        pytest.param(("backward", "backward"), None, id="neither"),
+        pytest.param(("backward", "backward", "clip", "tick"), None, id="once for two"),
+    ],
+)
+def test_a_window_is_judged_alike_however_long_it_is(
+    actions: tuple[str, ...], found: str | None, rounds: int
+) -> None:
+    tape = [(actions, rounds), (("step",), 1)]
+    watch = train(tape)
+    with without_folding():
+        plain = train(tape)
+
+    assert counted(replayed(watch)) == counted(told(watch))
+    assert counted(told(watch)) == counted(told(plain))
+    assert {one.rule for one in watch.findings} & {"GK304", "GK205"} == (
+        {found} if found else set()
+    )
+
+
 def test_two_hundred_steps_are_two_hundred_steps_again() -> None:
     watch = train([(("backward", "step"), 200)])
 

@@ -35,6 +35,8 @@ class ClipMark:
 
     site: Site
     fresh: int
+    credited: int
+    """Of all backwards that ever came to the account, so many came before."""
     scaled: bool
     vacant: bool
     """Nothing was there to clip, in any account of that call."""
@@ -177,5 +179,12 @@ def zeroed(account: Account, site: Site, *, to_none: bool) -> Account:
 
 
 def clipped(account: Account, site: Site, *, vacant: bool, scaled: bool) -> Account:
-    mark = ClipMark(site=site, fresh=len(account.fresh), scaled=scaled, vacant=vacant)
-    return replace(account, clips=(*account.clips, mark)[-MOST_PENDING:])
+    mark = ClipMark(
+        site=site,
+        fresh=len(account.fresh),
+        credited=account.credited,
+        scaled=scaled,
+        vacant=vacant,
+    )
+    # As many as backwards: the rules ask whether there was one for each.
+    return replace(account, clips=(*account.clips, mark)[-MOST_FRESH:])

@@ -94,7 +94,11 @@ def _on_each(account: Account, entry: Entry[Step]) -> ClipMark | None:
     """Clips between the batches of one window, as many as there are gaps."""
     if entry.window is None or entry.window.size < 2:
         return None
-    between = [clip for clip in account.clips if 0 < clip.fresh < len(account.fresh)]
+    between = [
+        clip
+        for clip in account.clips
+        if clip.fresh and 0 < account.credited - clip.credited < len(account.fresh)
+    ]
     return between[0] if len(between) >= entry.window.size - 1 else None
 
 

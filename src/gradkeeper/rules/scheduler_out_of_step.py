@@ -44,6 +44,7 @@ that run forward to where a checkpoint left off, and schedulers that are fed a m
 
 from collections.abc import Iterator
 
+from gradkeeper.model.credit import Credit
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step, Tick
 from gradkeeper.model.finding import Because, Finding, Severity
@@ -83,7 +84,7 @@ def inside_a_window(entry: Entry[Step]) -> Iterator[Finding]:
     window, owner = entry.window, entry.owner
     if window is None or owner is None or window.size < 2:
         return
-    inside = [tick for tick in owner.ticks if _is_inside(tick, entry)]
+    inside = _between_batches(owner.ticks, entry.spent)
     if len(inside) < window.size - 1:
         return
     here = inside[0].site
@@ -98,8 +99,14 @@ def inside_a_window(entry: Entry[Step]) -> Iterator[Finding]:
     )
 
 
-def _is_inside(tick: TickMark, entry: Entry[Step]) -> bool:
-    """Between two batches of the window that belong to one epoch."""
-    earlier = [one for one in entry.spent if one.batch <= tick.batch and one.epoch == tick.epoch]
-    later = [one for one in entry.spent if one.batch > tick.batch and one.epoch == tick.epoch]
-    return bool(earlier) and bool(later)
+def _between_batches(ticks: tuple[TickMark, ...], spent: tuple[Credit, ...]) -> list[TickMark]:
+    """Those between two batches of the window that belong to one epoch."""
+    batches: dict[int, list[int]] = {}
+    for credit in spent:
+        batches.setdefault(credit.epoch, []).append(credit.batch)
+    bounds = {epoch: (min(found), max(found)) for epoch, found in batches.items()}
+    return [
+        tick
+        for tick in ticks
+        if tick.epoch in bounds and bounds[tick.epoch][0] <= tick.batch < bounds[tick.epoch][1]
+    ]

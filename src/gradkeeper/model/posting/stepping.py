@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradkeeper.model import events as ev
-from gradkeeper.model.account import Account
+from gradkeeper.model.account import MOST_FRESH, Account
 from gradkeeper.model.books import Books
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.optimizer import BY_HAND, Optimizer, Scaler, TickMark
@@ -70,7 +70,8 @@ def on_move(books: Books, event: ev.Move) -> Entry[ev.Move]:
     return books.change(event, event.accounts, put_back)
 
 
-MOST_TICKS = 64
+MOST_TICKS = MOST_FRESH
+"""The rules ask whether there was one for each batch of a window."""
 
 
 def on_tick(books: Books, event: ev.Tick) -> Entry[ev.Tick]:
