@@ -41,6 +41,7 @@ DESIGN = {
     "GK502": ("sync-every-microbatch", "info"),
     "GK503": ("ranks-disagree", "error"),
     "GK504": ("replicas-differ", "error"),
+    "GK505": ("same-epoch-order", "warning"),
     "GK601": ("none-grad-access", "warning"),
     "GK602": ("zero-scope-mismatch", "warning"),
     "GK603": ("late-zero", "info"),

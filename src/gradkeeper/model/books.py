@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from gradkeeper.model import account as accounts
 from gradkeeper.model.account import MOST_FRESH, Account
-from gradkeeper.model.credit import Credit, Excuse, Line, Trail, Waste
+from gradkeeper.model.credit import Credit, Excuse, Line, Order, Trail, Waste
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Event
 from gradkeeper.model.optimizer import Optimizer, Scaler
@@ -30,6 +30,10 @@ class Books:
     trails: dict[Line, Trail] = field(default_factory=dict)
     epochs: dict[str, int] = field(default_factory=dict)
     between_epochs: set[str] = field(default_factory=set)
+    orders: dict[str, Order] = field(default_factory=dict)
+    """By sampler: in which order it gives the data out."""
+    sampler_of: dict[str, str] = field(default_factory=dict)
+    """By loader, or by the loop over it."""
     batch: int = 0
     source: str = ""
     number: int = 0

@@ -37,6 +37,8 @@ class Credit:
     coupled: bool = False
     unseen: bool = False
     """A part of the loss comes from code that was not seen."""
+    same_order: Site | None = None
+    """The loop over its data, if that comes in the order of the epoch before."""
     by_hand: bool = False
     restored: bool = False
 
@@ -57,6 +59,19 @@ class Credit:
     saved_to_resume: bool = False
     outlived: Site | None = None
     """Where newer weights were loaded from disk while it waited."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """The order in which a sampler gives out the data of one epoch."""
+
+    sampler: str
+    seed: int
+    site: Site
+    trained: bool = False
+    """Some backward was made of it: it is no look at the data, nor an evaluation."""
+    same: bool = False
+    """That of the epoch before, which was trained on to its end."""
 
 
 @dataclass(frozen=True)

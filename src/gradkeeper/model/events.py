@@ -64,6 +64,19 @@ class EpochEnd(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shuffle(Event):
+    """A sampler that shares data out among ranks laid out the order of an epoch.
+
+    `source` is the loader, as its batches name it. One `sampler` lays out the same order whenever
+    it is asked with the same `seed`.
+    """
+
+    source: str
+    sampler: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Forward(Event):
     """A loss was computed from these accounts' weights."""
 
@@ -349,6 +362,7 @@ KINDS: dict[str, type[Event]] = {
     "batch": Batch,
     "epoch-begin": EpochBegin,
     "epoch-end": EpochEnd,
+    "shuffle": Shuffle,
     "forward": Forward,
     "backward": Backward,
     "assign": Assign,

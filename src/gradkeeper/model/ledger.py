@@ -79,6 +79,7 @@ HANDLERS: dict[type[ev.Event], Callable[[Books, Any], Entry[Any]]] = {
     ev.Batch: data.on_batch,
     ev.EpochBegin: data.on_epoch_begin,
     ev.EpochEnd: data.on_epoch_end,
+    ev.Shuffle: data.on_shuffle,
     ev.Forward: gradients.on_forward,
     ev.Backward: gradients.on_backward,
     ev.Assign: gradients.on_assign,

@@ -31,6 +31,7 @@ unsynced_spend            GK501 a step applies gradients that were not exchanged
 sync_every_microbatch     GK502 the ranks exchange gradients on every micro-batch
 ranks_disagree            GK503 the ranks stepped, skipped or filled windows differently
 replicas_differ           GK504 ranks that should hold the same weights do not
+same_epoch_order          GK505 a distributed sampler gives every epoch the same order
 none_grad_access          GK601 `p.grad` is used in place where it may be None
 zero_scope_mismatch       GK602 what is zeroed is not all of what is stepped
 late_zero                 GK603 `zero_grad()` stands between forward and backward
@@ -62,6 +63,7 @@ from gradkeeper.rules import (
     pending_zeroed_on_resume,
     ranks_disagree,
     replicas_differ,
+    same_epoch_order,
     scaler_bypassed,
     scaler_not_updated,
     scheduler_out_of_step,
@@ -106,6 +108,7 @@ ALL: tuple[Rule, ...] = (
     sync_every_microbatch.rule,
     ranks_disagree.rule,
     replicas_differ.rule,
+    same_epoch_order.rule,
     none_grad_access.rule,
     zero_scope_mismatch.rule,
     late_zero.rule,

@@ -9,6 +9,7 @@ recorder          one thread's watcher: wires the parts, and tells of what conce
 arrivals          where the user's code is: its line, its loop's round, the calls it is inside of
 sites             whose line is running
 loops             whether a loop went round: with a loader, or by its bytecode
+samplers          by which seed a sampler orders an epoch
 inner_batches     whether an inner loop's losses come from one batch or from several
 accounts          the accounts that events speak of: opened, split, cleared; one thread for each
 gradients         cohorts of parameters that move together, and what was last seen of each gradient

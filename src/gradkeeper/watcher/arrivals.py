@@ -58,7 +58,7 @@ class Arrivals:
     def __init__(self, sites: Sites, log: EventLog) -> None:
         self.sites = sites
         self.rounds = Rounds(sites)
-        self.loaders = LoaderEpochs(self._fed)
+        self.loaders = LoaderEpochs(self._fed, self._shuffled)
         self.underway = Underway()
         self._log = log
         self.last: Site | None = None
@@ -104,6 +104,9 @@ class Arrivals:
     def _fed(self, kind: str, site: Site, source: str) -> None:
         kinds = {"batch": ev.Batch, "begin": ev.EpochBegin, "end": ev.EpochEnd}
         self._log.enter((kinds[kind], site, source))
+
+    def _shuffled(self, source: str, site: Site, seed: int) -> None:
+        self._log.enter((ev.Shuffle, site, source, f"the sampler of {source}", seed))
 
 
 def _steps_on_stack() -> int:

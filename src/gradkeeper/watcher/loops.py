@@ -14,6 +14,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from gradkeeper.model import Site
+from gradkeeper.watcher.samplers import Seeds
 from gradkeeper.watcher.search import variables_of
 from gradkeeper.watcher.sites import Sites
 
@@ -330,9 +331,16 @@ def _plain(value: object) -> object:
 
 
 class LoaderEpochs:
-    def __init__(self, post: Callable[[str, Site, str], None]) -> None:
-        """`post` takes "batch", "begin" or "end", a site, and the loader's name."""
+    def __init__(
+        self,
+        post: Callable[[str, Site, str], None],
+        shuffled: Callable[[str, Site, int], None],
+    ) -> None:
+        """`post` takes "batch", "begin" or "end", a site, and the loader's name; `shuffled` takes
+        the loader's name, a site, and the seed by which a sampler orders an epoch."""
         self._post = post
+        self._shuffled = shuffled
+        self._seeds = Seeds()
         self.begun = False
         """A loader was ever used: an attribute, for it is asked for all the time."""
         self.latest: Callable[[], object | None] = _nothing
@@ -364,6 +372,9 @@ class LoaderEpochs:
             self.latest = self._open[source] = weakref.ref(iterator)
             self._ahead.discard(source)
             self.unused.add(source)
+            seed = self._seeds.of(source, iterator)
+            if seed is not None:
+                self._shuffled(source, site, seed)
             self._post("begin", site, source)
             self._post("batch", site, source)
             return

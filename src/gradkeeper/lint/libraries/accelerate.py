@@ -22,6 +22,7 @@ from gradkeeper.lint.interpreter.values import (
     Value,
 )
 from gradkeeper.lint.libraries import amp, unknowns
+from gradkeeper.lint.libraries.data import lend
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
 from gradkeeper.lint.libraries.nn import StateDict, module_of
 from gradkeeper.lint.libraries.optim import Frameworks, Scheduler, optimizer_of
@@ -117,6 +118,7 @@ class Accelerator(StandIn):
     def _prepare(self, m: Machine, value: Value) -> Value:
         value = value.resolve(m)
         m.must_be_sure()
+        lend([value])
         self.prepared.add(value.key)
         m.kept.append(value)
         of: Value = value
@@ -297,6 +299,7 @@ class Accumulating(StandIn):
 
 def _given(call: Call) -> Value:
     """What it was given first."""
+    lend(call.values())
     return call.values()[0] if call.values() else NONE
 
 

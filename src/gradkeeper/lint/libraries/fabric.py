@@ -22,6 +22,7 @@ from gradkeeper.lint.interpreter.values import (
     Value,
 )
 from gradkeeper.lint.libraries import amp, unknowns
+from gradkeeper.lint.libraries.data import lend
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
 from gradkeeper.lint.libraries.nn import Loaded, StateDict, module_of
 from gradkeeper.lint.libraries.optim import optimizer_of
@@ -187,6 +188,7 @@ def _replicate(m: Machine, value: Value) -> None:
 
 def _given(call: Call) -> Value:
     given = [one.resolve(call.m) for one in call.args]
+    lend(given)
     schedule = call.kwargs.get("scheduler")
     if schedule is not None:
         given.append(schedule)

@@ -246,6 +246,7 @@ def _event(m: Machine, note: Note, names: tuple[str, ...]) -> list[ev.Event]:
         ev.Batch,
         ev.EpochBegin,
         ev.EpochEnd,
+        ev.Shuffle,
         ev.Close,
         ev.Exhaust,
         ev.Update,

@@ -28,6 +28,7 @@ from gradkeeper.lint.interpreter.values import (
 from gradkeeper.lint.libraries import (
     accelerate,
     apex,
+    data,
     deepspeed,
     distributed,
     fabric,
@@ -265,6 +266,8 @@ class StandardLibraries:
         if loop.kind == "batches":
             m.state(Tape).loops.setdefault(loop.node, 0)
         if loop.kind == "batches" and self._spends(m, loop):
+            if isinstance(loop.node, (ast.For, ast.AsyncFor)):
+                data.shuffle(m, loop, self._source(m, loop))
             m.state(Tape).note(m, ev.EpochBegin, source=self._source(m, loop), site=loop.site)
 
     def round_begins(self, m: Machine, loop: Loop, element: Value | None) -> None:

@@ -26,6 +26,7 @@ from gradkeeper.lint.interpreter.values import (
     Value,
 )
 from gradkeeper.lint.libraries import amp, nn, optim
+from gradkeeper.lint.libraries.data import Lendable, SharedOut, sampler_in, share_out
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
 from gradkeeper.lint.libraries.nn import Module, StateDict, module_of
 from gradkeeper.lint.libraries.recording import Tape
@@ -149,15 +150,27 @@ class NoSync(StandIn):
             m.state(Modes).unsynced = self.before.pop()
 
 
-class Loader(StandIn):
+class Loader(Lendable):
     """A DataLoader: hands out batches, as many as the rehearsal has rounds for."""
 
-    __slots__ = ("label", "of", "size")
+    __slots__ = ("label", "of", "sampler", "size")
 
-    def __init__(self, size: int | None = None, of: Value | None = None) -> None:
+    def __init__(
+        self,
+        size: int | None = None,
+        of: Value | None = None,
+        sampler: SharedOut | None = None,
+    ) -> None:
+        super().__init__()
         self.size = size
         self.label = "loader"
         self.of = of
+        self.sampler = sampler
+
+    def lend(self) -> None:
+        super().lend()
+        if self.sampler is not None:
+            self.sampler.lend()
 
     @property
     def text(self) -> str:
@@ -183,6 +196,8 @@ class Loader(StandIn):
         return Constant(size) if size == self.size else Count(size, float(size))
 
     def attribute(self, m: Machine, name: str) -> Value:
+        if name == "sampler" and self.sampler is not None:
+            return self.sampler
         if name in ("dataset", "sampler", "batch_sampler"):
             return m.unknown(f"{self.label}.{name}")
         return StandIn.attribute(self, m, name)
@@ -203,7 +218,7 @@ def _data_loader(call: Call) -> Value:
                 if known.value % batch.value and not drops:
                     size += 1
     # Nobody trains on nothing: what fills such a list was not followed.
-    return Loader(size or None, data)
+    return Loader(size or None, data, sampler_in(call.kwargs.get("sampler")))
 
 
 class Dataset(StandIn):
@@ -512,6 +527,8 @@ EXACT: dict[str, Callable[[Call], Value]] = {
     "torch.utils.data.DataLoader": _data_loader,
     "torch.utils.data.dataloader.DataLoader": _data_loader,
     "torch.utils.data.TensorDataset": _tensor_dataset,
+    "torch.utils.data.DistributedSampler": share_out,
+    "torch.utils.data.distributed.DistributedSampler": share_out,
     "torch.optim.swa_utils.AveragedModel": _averaged,
     "torch.compile": _first,
     "torch.jit.script": _first,

@@ -19,6 +19,7 @@ from gradkeeper.lint.interpreter.values import (
     Value,
 )
 from gradkeeper.lint.libraries.amp import GradScaler
+from gradkeeper.lint.libraries.data import lend
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in, words
 from gradkeeper.lint.libraries.nn import SAME, Module, module_of, unseen_network
 from gradkeeper.lint.libraries.optim import Frameworks, Optimizer, Scheduler, stranger
@@ -396,6 +397,7 @@ def unseen(what: Value, call: Call) -> Value:
             assert isinstance(role, Optimizer)
             escaped(m, role, last, own=one is receiver)
             handed[role.owner] = None
+    lend(values)
     holding = held_by(m, what)
     ticks = guesses.may_step(last) and _is_schedule(m, receiver)
     if holding and not ticks and not guesses.is_harmless(last):
@@ -453,6 +455,7 @@ def _keeps_parameters(m: Machine, what: Value) -> bool:
 
 def hold(m: Machine, what: Unknown, value: Value) -> None:
     """Something out of sight is given an optimizer as an attribute."""
+    lend([value])
     for one in flatten([value]):
         role = role_of(m, one) if isinstance(one, Unknown) else one
         if isinstance(role, Optimizer):

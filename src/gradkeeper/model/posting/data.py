@@ -2,6 +2,7 @@
 
 from gradkeeper.model import events as ev
 from gradkeeper.model.books import Books
+from gradkeeper.model.credit import Order
 from gradkeeper.model.entry import Entry
 
 
@@ -19,4 +20,14 @@ def on_epoch_begin(books: Books, event: ev.EpochBegin) -> Entry[ev.EpochBegin]:
 
 def on_epoch_end(books: Books, event: ev.EpochEnd) -> Entry[ev.EpochEnd]:
     books.between_epochs.add(event.source)
+    return books.entry(event, {}, {})
+
+
+def on_shuffle(books: Books, event: ev.Shuffle) -> Entry[ev.Shuffle]:
+    """An order that nobody has trained on, or that is not used up, is nothing to compare with."""
+    last = books.orders.get(event.sampler)
+    same = last is not None and last.trained and last.seed == event.seed
+    same = same and event.source in books.between_epochs
+    books.orders[event.sampler] = Order(event.sampler, event.seed, event.site, same=same)
+    books.sampler_of[event.source] = event.sampler
     return books.entry(event, {}, {})

@@ -38,10 +38,21 @@ def on_backward(books: Books, event: ev.Backward) -> Entry[ev.Backward]:
         autocast=event.autocast,
         coupled=event.coupled,
         unseen=event.unseen,
+        same_order=_same_order(books),
         held=len(event.accounts),
         excuse="leaf" if event.leaf else "closure" if event.within else None,
     )
     return books.credit(event, credit, scaler=event.scaler, synced=event.synced)
+
+
+def _same_order(books: Books) -> Site | None:
+    """Training goes on with the data of this order."""
+    order = books.orders.get(books.sampler_of.get(books.source, ""))
+    if order is None:
+        return None
+    if not order.trained:
+        books.orders[order.sampler] = replace(order, trained=True)
+    return order.site if order.same else None
 
 
 def on_assign(books: Books, event: ev.Assign) -> Entry[ev.Assign]:
