@@ -20,6 +20,7 @@ EXAMPLES = [
 PYTORCH_SAYS_SO = (
     "ignore:`parameters` is an empty generator",
     "ignore:Detected call of `lr_scheduler",
+    "ignore:'set_vital' is deprecated",
 )
 
 

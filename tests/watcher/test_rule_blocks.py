@@ -6,6 +6,7 @@ import pytest
 
 from gradkeeper.model.rule import Block, Rule
 from gradkeeper.rules import ALL
+from tests.rules.test_same_verdict import PYTORCH_SAYS_SO
 from tests.watcher.loops import run
 
 BLOCKS = [
@@ -15,10 +16,9 @@ BLOCKS = [
     if block.side != "static" and rule.code != "GK504"
 ]
 """GK504 needs several ranks: test_ranks.py."""
-QUIET = "ignore:`parameters` is an empty generator"
 
 
-@pytest.mark.filterwarnings(QUIET, "ignore:Detected call of `lr_scheduler")
+@pytest.mark.filterwarnings(*PYTORCH_SAYS_SO)
 @pytest.mark.parametrize(("rule", "block"), BLOCKS)
 def test_an_example_is_judged_as_its_rule_says(rule: Rule, block: Block, tmp_path: Path) -> None:
     loop = run(tmp_path, block.code, header="")

@@ -32,6 +32,8 @@ class Books:
     between_epochs: set[str] = field(default_factory=set)
     orders: dict[str, Order] = field(default_factory=dict)
     """By sampler: in which order it gives the data out."""
+    resumed: dict[str, Site] = field(default_factory=dict)
+    """By loader: where it was last told where in its data to go on."""
     sampler_of: dict[str, str] = field(default_factory=dict)
     """By loader, or by the loop over it."""
     batch: int = 0

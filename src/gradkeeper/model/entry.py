@@ -70,6 +70,8 @@ class Entry(Generic[E]):
     accounts that nobody had used."""
     pending: Mapping[int, Credit] = NOTHING
     """The backwards that still wait, at a zero or at the close."""
+    resumed: Site | None = None
+    """At a batch that overran its loader: where that was told where to go on."""
     spends: bool = False
     """A step that was taken, or weights moved along their gradient by hand."""
     rounds: "tuple[tuple[Entry[Event], ...], ...]" = ()

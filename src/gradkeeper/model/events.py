@@ -77,6 +77,20 @@ class Shuffle(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Resume(Event):
+    """A loader was told where in its data to go on: what it iterates over next begins there."""
+
+    loader: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overrun(Event):
+    """A batch came from an iterator of this loader that was there before the loader was told."""
+
+    loader: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Forward(Event):
     """A loss was computed from these accounts' weights."""
 
@@ -363,6 +377,8 @@ KINDS: dict[str, type[Event]] = {
     "epoch-begin": EpochBegin,
     "epoch-end": EpochEnd,
     "shuffle": Shuffle,
+    "resume": Resume,
+    "overrun": Overrun,
     "forward": Forward,
     "backward": Backward,
     "assign": Assign,

@@ -80,6 +80,8 @@ HANDLERS: dict[type[ev.Event], Callable[[Books, Any], Entry[Any]]] = {
     ev.EpochBegin: data.on_epoch_begin,
     ev.EpochEnd: data.on_epoch_end,
     ev.Shuffle: data.on_shuffle,
+    ev.Resume: data.on_resume,
+    ev.Overrun: data.on_overrun,
     ev.Forward: gradients.on_forward,
     ev.Backward: gradients.on_backward,
     ev.Assign: gradients.on_assign,

@@ -27,6 +27,7 @@ fp16_without_scaler       GK307 a float16 loss is sent back without a scaler
 pending_not_saved         GK401 a checkpoint is written while gradients wait, without them
 pending_zeroed_on_resume  GK402 gradients that a checkpoint brought back are zeroed
 gradient_outlives_load    GK403 gradients of the old weights are applied to loaded ones
+data_starts_over          GK405 a loader is told where to go on after its iterator was made
 unsynced_spend            GK501 a step applies gradients that were not exchanged
 sync_every_microbatch     GK502 the ranks exchange gradients on every micro-batch
 ranks_disagree            GK503 the ranks stepped, skipped or filled windows differently
@@ -43,6 +44,7 @@ from gradkeeper.model.rule import Rule
 from gradkeeper.rules import (
     batch_coupled_window,
     clip_scaled_gradient,
+    data_starts_over,
     discarded_gradient,
     dropped_tail,
     empty_step,
@@ -104,6 +106,7 @@ ALL: tuple[Rule, ...] = (
     pending_not_saved.rule,
     pending_zeroed_on_resume.rule,
     gradient_outlives_load.rule,
+    data_starts_over.rule,
     unsynced_spend.rule,
     sync_every_microbatch.rule,
     ranks_disagree.rule,

@@ -10,6 +10,7 @@ arrivals          where the user's code is: its line, its loop's round, the call
 sites             whose line is running
 loops             whether a loop went round: with a loader, or by its bytecode
 samplers          by which seed a sampler orders an epoch
+loader_states     loaders that were told where to go on, and iterators from before
 inner_batches     whether an inner loop's losses come from one batch or from several
 accounts          the accounts that events speak of: opened, split, cleared; one thread for each
 gradients         cohorts of parameters that move together, and what was last seen of each gradient

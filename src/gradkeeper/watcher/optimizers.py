@@ -63,7 +63,7 @@ class Optimizers:
         self.gone: list[str] = []
         """No longer there, and not buried yet."""
         self._others: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
-        """Names of scalers and schedulers."""
+        """Names of scalers, schedulers, and loaders that keep their place."""
         self._loaders: dict[int, tuple[weakref.ref[Any], str]] = {}
         self._ignored: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -318,6 +318,9 @@ class Optimizers:
             made = self._names.unique(f"the loader at line {site.line}")
             name = self._loaders[id(data)] = (weakref.ref(data), made)
         return name[1]
+
+    def stateful_loader_name(self, loader: object, site: Site) -> str:
+        return self._other(loader, site, "loader")
 
     def all_names(self) -> tuple[str, ...]:
         return tuple(self._by_name)

@@ -23,6 +23,7 @@ from gradkeeper.watcher.fast_path import FastPath
 from gradkeeper.watcher.gradient_sync import GradientSync
 from gradkeeper.watcher.gradients import Cohort
 from gradkeeper.watcher.loaded_tensors import LoadedTensors
+from gradkeeper.watcher.loader_states import LoaderStates
 from gradkeeper.watcher.manual_changes import ManualChanges
 from gradkeeper.watcher.measures import Measures
 from gradkeeper.watcher.optimizers import Optimizers
@@ -70,6 +71,7 @@ class Recorder:
         self.replicas = Replicas(self.sync, accounts.modules) if log.rank is not None else None
         self.steps = Steps(*parts, self.backwards, self.measures, self.replicas)
         self.zeros = Zeros(*parts)
+        self.loader_states = LoaderStates()
 
     # Clipping and scaling
 
@@ -121,6 +123,8 @@ class Recorder:
     def fetched(self, iterator: Any, number: int | None) -> None:
         """A loader handed out a batch, or (None) has none left."""
         loaders = self.arrivals.loaders
+        if number is not None and self.loader_states.waiting:
+            self._overrun(iterator)
         if number is not None and loaders.latest() is iterator:
             if self.fast_path.again(None, iterator) is not None:
                 return
@@ -135,6 +139,18 @@ class Recorder:
         if again and not ahead and frame is not None:
             self.arrivals.fetched(frame, site)
             self.fast_path.learn(start, None, Unchanged(()), subject=iterator)
+
+    def resumed(self, loader: object) -> None:
+        """A loader was told where in its data to go on."""
+        site = self.arrivals.arrive()
+        name = self.optimizers.stateful_loader_name(loader, site)
+        self.loader_states.told(loader, name)
+        self.accounts.post(ev.Resume, site, name)
+
+    def _overrun(self, iterator: object) -> None:
+        name = self.loader_states.overrun(iterator)
+        if name is not None:
+            self.accounts.post(ev.Overrun, self.sites.here(), name)
 
     def _fetched_ahead(self) -> bool:
         """The fetch comes from a framework, which may hold the batch back."""

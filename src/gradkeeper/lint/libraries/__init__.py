@@ -3,7 +3,7 @@
 leaves        parameters that were never told apart, and how they are
 recording     the tape of a run, and what is settled when it has ended
 tensors       tensors, parameters and their gradients: where a value comes from
-data          samplers, and who may tell them which epoch it is
+data          loaders and samplers: what they hand out, in which order, from where on
 nn            torch.nn: modules, layers, losses
 optim         torch.optim: optimizers, their groups, schedulers
 amp           torch.amp: autocast and gradient scaling

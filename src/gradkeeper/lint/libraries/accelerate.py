@@ -22,14 +22,14 @@ from gradkeeper.lint.interpreter.values import (
     Value,
 )
 from gradkeeper.lint.libraries import amp, unknowns
-from gradkeeper.lint.libraries.data import lend
+from gradkeeper.lint.libraries.data import Loader, lend
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
 from gradkeeper.lint.libraries.nn import StateDict, module_of
 from gradkeeper.lint.libraries.optim import Frameworks, Scheduler, optimizer_of
 from gradkeeper.lint.libraries.python import OpenRange
 from gradkeeper.lint.libraries.recording import ONE, UNKNOWN_FACTOR, Factor, Tape
 from gradkeeper.lint.libraries.tensors import Modes, credit
-from gradkeeper.lint.libraries.torch import Loader, NoSync, clip
+from gradkeeper.lint.libraries.torch import NoSync, clip
 from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:

@@ -1,12 +1,21 @@
-"""torch.utils.data as far as order matters: samplers, and who may tell them which epoch it is."""
+"""Loaders and samplers: what they hand out, in which order, and from where on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from gradkeeper.lint.interpreter.objects import StandIn, flatten, visible
-from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Either, Value
+from gradkeeper.lint.interpreter.objects import Iterated, StandIn, flatten, visible
+from gradkeeper.lint.interpreter.values import (
+    NONE,
+    Body,
+    Call,
+    Constant,
+    Count,
+    Either,
+    Length,
+    Value,
+)
 from gradkeeper.lint.libraries.leaves import words
 from gradkeeper.lint.libraries.recording import Tape
 from gradkeeper.model import events as ev
@@ -60,6 +69,114 @@ class SharedOut(Lendable):
 
     def set_attribute(self, m: Machine, name: str, value: Value) -> None:
         self.told += 1
+
+
+class Loader(Lendable):
+    """A DataLoader: hands out batches, as many as the rehearsal has rounds for."""
+
+    __slots__ = ("label", "of", "sampler", "size")
+
+    def __init__(
+        self,
+        size: int | None = None,
+        of: Value | None = None,
+        sampler: SharedOut | None = None,
+    ) -> None:
+        super().__init__()
+        self.size = size
+        self.label = "loader"
+        self.of = of
+        self.sampler = sampler
+
+    def lend(self) -> None:
+        super().lend()
+        if self.sampler is not None:
+            self.sampler.lend()
+
+    @property
+    def text(self) -> str:
+        return self.label
+
+    def named(self, m: Machine, name: str) -> None:
+        self.label = name
+
+    def iterate(self, m: Machine) -> Iterator[Value]:
+        count = 0
+        size = None if self.size is None else m.shortened(self.size)
+        while size is None or count < size:
+            count += 1
+            yield m.unknown(f"{self.label}[i]", element=True, data=True, fixed=False)
+
+    def endless(self) -> bool:
+        return self.size is None
+
+    def length(self, m: Machine) -> Value:
+        if self.size is None:
+            return Length(m.plan.rounds, float(m.plan.rounds))
+        size = m.shortened(self.size)
+        return Constant(size) if size == self.size else Count(size, float(size))
+
+    def attribute(self, m: Machine, name: str) -> Value:
+        if name == "sampler" and self.sampler is not None:
+            return self.sampler
+        if name in ("dataset", "sampler", "batch_sampler"):
+            return m.unknown(f"{self.label}.{name}")
+        return StandIn.attribute(self, m, name)
+
+
+class StatefulLoader(Loader):
+    """One with load_state_dict(), which concerns the iterators that are made after it."""
+
+    __slots__ = ("told",)
+
+    def __init__(
+        self,
+        size: int | None = None,
+        of: Value | None = None,
+        sampler: SharedOut | None = None,
+    ) -> None:
+        super().__init__(size, of, sampler)
+        self.told = 0
+
+    def iterate(self, m: Machine) -> Iterator[Value]:
+        since = self.told
+        for one in super().iterate(m):
+            self.ask(m, since)
+            yield one
+
+    def ask(self, m: Machine, since: int) -> None:
+        """Something is taken from an iterator that was made when it had been told so often."""
+        if self.told > since and not self.lent:
+            m.state(Tape).note(m, ev.Overrun, loader=self.label)
+
+    @visible
+    def load_state_dict(self, call: Call) -> Value:
+        call.m.must_be_sure()
+        self.told += 1
+        call.m.state(Tape).note(call.m, ev.Resume, loader=self.label)
+        return NONE
+
+
+class Opened(Iterated):
+    """iter(loader) of such a one."""
+
+    __slots__ = ("since",)
+
+    def __init__(self, of: StatefulLoader) -> None:
+        super().__init__(of)
+        self.since = of.told
+
+    def iterate(self, m: Machine) -> Iterator[Value]:
+        self._ask(m)
+        return super().iterate(m)
+
+    def for_each(self, m: Machine, body: Body) -> None:
+        self._ask(m)
+        super().for_each(m, body)
+
+    def _ask(self, m: Machine) -> None:
+        assert isinstance(self.of, StatefulLoader)
+        self.of.ask(m, self.since)
 
 
 def lend(values: Iterable[Value]) -> None:

@@ -139,7 +139,6 @@ LOADERS = frozenset(
         "torch_geometric.loader.DataLoader",
         "torch_geometric.data.DataLoader",
         "monai.data.DataLoader",
-        "torchdata.stateful_dataloader.StatefulDataLoader",
     }
 )
 FACTORIES = re.compile(
@@ -158,6 +157,8 @@ def find(m: Machine, name: str) -> Value | None:
     """A network, a loss or a loader of one of these packages."""
     if name in LOADERS:
         return _loader(name)
+    if name == "torchdata.stateful_dataloader.StatefulDataLoader":
+        return LibraryClass(name, torch.stateful_loader)
     if LOSSES.fullmatch(name):
         return _loss(name)
     if LAYERS.fullmatch(name):

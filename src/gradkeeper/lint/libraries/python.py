@@ -42,6 +42,7 @@ from gradkeeper.lint.interpreter.values import (
     truth_value,
 )
 from gradkeeper.lint.libraries import unknowns
+from gradkeeper.lint.libraries.data import Opened, StatefulLoader
 from gradkeeper.lint.libraries.leaves import words
 from gradkeeper.lint.libraries.nn import copied, module_of
 from gradkeeper.lint.libraries.tensors import Param, Params, Tensor, mix
@@ -122,7 +123,7 @@ def _iter(call: Call) -> Value:
             return call.m.run_function(made, Call(call.m, [given]))
         if given.cls.member("__next__") is not None:
             return given
-    return Iterated(given)
+    return Opened(given) if isinstance(given, StatefulLoader) else Iterated(given)
 
 
 def _next(call: Call) -> Value:

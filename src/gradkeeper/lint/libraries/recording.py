@@ -247,6 +247,8 @@ def _event(m: Machine, note: Note, names: tuple[str, ...]) -> list[ev.Event]:
         ev.EpochBegin,
         ev.EpochEnd,
         ev.Shuffle,
+        ev.Resume,
+        ev.Overrun,
         ev.Close,
         ev.Exhaust,
         ev.Update,

@@ -20,13 +20,12 @@ from gradkeeper.lint.interpreter.values import (
     Condition,
     Constant,
     Count,
-    Length,
     Sources,
     Unknown,
     Value,
 )
 from gradkeeper.lint.libraries import amp, nn, optim
-from gradkeeper.lint.libraries.data import Lendable, SharedOut, sampler_in, share_out
+from gradkeeper.lint.libraries.data import Loader, StatefulLoader, sampler_in, share_out
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
 from gradkeeper.lint.libraries.nn import Module, StateDict, module_of
 from gradkeeper.lint.libraries.recording import Tape
@@ -150,60 +149,7 @@ class NoSync(StandIn):
             m.state(Modes).unsynced = self.before.pop()
 
 
-class Loader(Lendable):
-    """A DataLoader: hands out batches, as many as the rehearsal has rounds for."""
-
-    __slots__ = ("label", "of", "sampler", "size")
-
-    def __init__(
-        self,
-        size: int | None = None,
-        of: Value | None = None,
-        sampler: SharedOut | None = None,
-    ) -> None:
-        super().__init__()
-        self.size = size
-        self.label = "loader"
-        self.of = of
-        self.sampler = sampler
-
-    def lend(self) -> None:
-        super().lend()
-        if self.sampler is not None:
-            self.sampler.lend()
-
-    @property
-    def text(self) -> str:
-        return self.label
-
-    def named(self, m: Machine, name: str) -> None:
-        self.label = name
-
-    def iterate(self, m: Machine) -> Iterator[Value]:
-        count = 0
-        size = None if self.size is None else m.shortened(self.size)
-        while size is None or count < size:
-            count += 1
-            yield m.unknown(f"{self.label}[i]", element=True, data=True, fixed=False)
-
-    def endless(self) -> bool:
-        return self.size is None
-
-    def length(self, m: Machine) -> Value:
-        if self.size is None:
-            return Length(m.plan.rounds, float(m.plan.rounds))
-        size = m.shortened(self.size)
-        return Constant(size) if size == self.size else Count(size, float(size))
-
-    def attribute(self, m: Machine, name: str) -> Value:
-        if name == "sampler" and self.sampler is not None:
-            return self.sampler
-        if name in ("dataset", "sampler", "batch_sampler"):
-            return m.unknown(f"{self.label}.{name}")
-        return StandIn.attribute(self, m, name)
-
-
-def _data_loader(call: Call) -> Value:
+def _data_loader(call: Call, kind: type[Loader] = Loader) -> Value:
     m = call.m
     data = (call.argument(0, "dataset") or NONE).resolve(m)
     batch = call.argument(1, "batch_size") or Constant(1)
@@ -218,7 +164,12 @@ def _data_loader(call: Call) -> Value:
                 if known.value % batch.value and not drops:
                     size += 1
     # Nobody trains on nothing: what fills such a list was not followed.
-    return Loader(size or None, data, sampler_in(call.kwargs.get("sampler")))
+    return kind(size or None, data, sampler_in(call.kwargs.get("sampler")))
+
+
+def stateful_loader(call: Call) -> Value:
+    """torchdata's StatefulDataLoader(dataset, ...)."""
+    return _data_loader(call, StatefulLoader)
 
 
 class Dataset(StandIn):

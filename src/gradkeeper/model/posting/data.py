@@ -31,3 +31,12 @@ def on_shuffle(books: Books, event: ev.Shuffle) -> Entry[ev.Shuffle]:
     books.orders[event.sampler] = Order(event.sampler, event.seed, event.site, same=same)
     books.sampler_of[event.source] = event.sampler
     return books.entry(event, {}, {})
+
+
+def on_resume(books: Books, event: ev.Resume) -> Entry[ev.Resume]:
+    books.resumed[event.loader] = event.site
+    return books.entry(event, {}, {})
+
+
+def on_overrun(books: Books, event: ev.Overrun) -> Entry[ev.Overrun]:
+    return books.entry(event, {}, {}, resumed=books.resumed.get(event.loader))

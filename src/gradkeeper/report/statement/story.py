@@ -210,6 +210,10 @@ def _of_other(event: Event) -> str | None:
             return f"{event.scheduler} moves on"
         case ev.Fault():
             return "an exception, in the middle of backward" if event.torn else "an exception"
+        case ev.Resume():
+            return f"{event.loader} told where in its data to go on"
+        case ev.Overrun():
+            return f"{event.loader} goes on from its beginning all the same"
         case ev.Exhaust():
             return f"{event.use}: a one-shot iterator of parameters, already used up"
     return None

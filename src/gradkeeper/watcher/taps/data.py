@@ -1,4 +1,4 @@
-"""DataLoader: batches as they are fetched, epochs as they begin and end."""
+"""DataLoader: batches as they are fetched, epochs as they begin and end, and where to go on."""
 
 import functools
 from collections.abc import Callable
@@ -6,13 +6,49 @@ from typing import Any
 
 from torch.utils.data import dataloader
 
-from gradkeeper.watcher.patches import Undo, replace
+from gradkeeper.watcher.patches import Undo, Undoing, replace
 from gradkeeper.watcher.taps.call import Calls
 
 
 def tap(calls: Calls) -> list[Undo]:
     iterator = dataloader._BaseDataLoaderIter
-    return [replace(iterator, "__next__", functools.partial(_next, calls))]
+    stateful = Undoing()
+    return [
+        stateful.undo,
+        replace(iterator, "__init__", functools.partial(_init, calls, stateful)),
+        replace(iterator, "__next__", functools.partial(_next, calls)),
+    ]
+
+
+def _init(calls: Calls, stateful: Undoing, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Loaders that keep their place are torchdata's; they are tapped when one is first used, for
+    the program may import them late."""
+    tapped: set[type] = set()
+
+    @functools.wraps(original)
+    def init(self: Any, loader: Any) -> None:
+        original(self, loader)
+        recorder = calls.recorder()
+        if recorder is None or not hasattr(loader, "next_iter_state"):
+            return
+        calls.tell(recorder.loader_states.iterates, self, loader)
+        kind = type(loader)
+        if kind not in tapped:
+            tapped.add(kind)
+            stateful.add(replace(kind, "load_state_dict", functools.partial(_load, calls)))
+
+    return init
+
+
+def _load(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def load_state_dict(self: Any, state_dict: Any) -> None:
+        recorder = calls.recorder()
+        original(self, state_dict)
+        if recorder is not None and self.next_iter_state is not None:
+            calls.tell(recorder.resumed, self)
+
+    return load_state_dict
 
 
 def _next(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
