@@ -485,7 +485,59 @@ def test_the_option_that_a_finding_depends_on_is_told() -> None:
 
     told_when = [one.when for one in found if one.rule == "GK303"]
     assert len(told_when) == 1
-    assert str(told_when[0]).endswith(".type == 'cpu' is false")
+    assert str(told_when[0]).endswith(".type != 'cpu'")
+
+
+IN_A_BRANCH = """
+    import argparse
+
+    import torch
+    from attacks import data
+
+    parser = argparse.ArgumentParser()
+    args = parser.parse_args()
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if args.train:
+        for x, y in torch.utils.data.DataLoader(data):
+            noise = torch.zeros_like(x)
+            if args.attack == "pgd":
+                for _ in range(args.rounds):
+                    noise.requires_grad = True
+                    (model(x + noise) - y).square().mean().backward()
+                    noise.data = noise.data + 0.1 * noise.grad.sign(){inner}
+                    {noise}
+            optimizer.zero_grad()
+            {model}
+            (model(x + noise.detach()) - y).square().mean().backward()
+            optimizer.step(){outer}
+"""
+AGAIN = "(model(x) - y).square().mean().backward(); optimizer.step()"
+twins(
+    "an attack that is one of several, whose gradients pile up",
+    IN_A_BRANCH.format(noise="pass", model="pass", inner="  # <- GK101", outer=""),
+    IN_A_BRANCH.format(noise="noise.grad.zero_()", model="pass", inner="", outer=""),
+)
+twins(
+    "a step that every setting comes to, in a program that is told to train",
+    IN_A_BRANCH.format(noise="noise.grad = None", model=AGAIN, inner="", outer="  # <- GK101"),
+    IN_A_BRANCH.format(noise="noise.grad = None", model="pass", inner="", outer=""),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "when"),
+    [
+        ("an attack that is one of several, whose gradients pile up", "args.attack == 'pgd'"),
+        ("a step that every setting comes to, in a program that is told to train", None),
+    ],
+)
+def test_the_branch_of_a_line_is_told_unless_all_training_lies_in_it(
+    name: str, when: str | None
+) -> None:
+    found = rehearse_files({"train.py": ast.parse(FAULTY[name])}, tuple(ALL))["train.py"].findings
+
+    assert [one.when for one in found if one.rule == "GK101"] == [when]
 
 
 FINE_TUNED = """
@@ -1041,6 +1093,106 @@ twins(
     "an image that an optimizer owns, and whose gradient nobody else reads",
     OWNED_INPUT.format(cleared="pass", mark="  # <- GK101"),
     OWNED_INPUT.format(cleared="optimizer.zero_grad()", mark=""),
+)
+
+ITERATORS_IN_A_LIST = """
+    import torch
+
+
+    class Learner:
+        def __init__(self, agents, mixer):
+            self.agents, self.mixer = agents, mixer
+            self.params = {params}
+            self.optimizer = torch.optim.RMSprop(self.params, lr=0.1)
+
+        def train(self, batches):
+            for batch in batches:
+                self.optimizer.zero_grad()
+                self.mixer(self.agents(batch)).mean().backward()
+                torch.nn.utils.clip_grad_norm_(self.params, 10.0){mark}
+                self.optimizer.step()
+"""
+twins(
+    "a list that holds iterators, which PyTorch refuses at once",
+    ITERATORS_IN_A_LIST.format(params="agents.parameters()", mark="  # <- GK306"),
+    ITERATORS_IN_A_LIST.format(params="[agents.parameters(), mixer.parameters()]", mark=""),
+)
+
+STEP_BEHIND_THE_LOG = """
+    import torch
+    from texts import data
+
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.AdamW(model.parameters())
+    accumulation_steps = 1
+    log_every = 50
+    seen = 0
+    for epoch in range(1000):
+        for number, inputs in enumerate(torch.utils.data.DataLoader(data)):
+            model(inputs).mean().backward(){mark}
+            if (number + 1) % accumulation_steps == 0:
+                seen += 1
+                if seen % log_every == 0:
+                    print(seen)
+                    {step}
+                    optimizer.zero_grad()
+"""
+twins(
+    "a step that stands behind two counters, further on than any rehearsal goes",
+    STEP_BEHIND_THE_LOG.format(step="pass", mark="  # <- GK107"),
+    STEP_BEHIND_THE_LOG.format(step="optimizer.step()", mark=""),
+)
+
+ASKED_OF_ONE = """
+    import torch
+    from numbers_of_mine import data
+
+    w = torch.zeros(3, 1, requires_grad=True)
+    b = torch.zeros(1, requires_grad=True)
+    params = [w, b]
+    for epoch in range(3):
+        for x, y in torch.utils.data.DataLoader(data):
+            loss = (x @ w + b - y).square().mean()
+            if {asked}:
+                for param in params:
+                    param.grad.zero_(){mark}
+            loss.backward()
+            for param in params:
+                param.data -= 0.1 * param.grad
+"""
+twins(
+    "the gradient of one parameter is asked about, for all of them",
+    ASKED_OF_ONE.format(asked="epoch >= 0", mark="  # <- GK601"),
+    ASKED_OF_ONE.format(asked="params[0].grad is not None", mark=""),
+)
+
+CLEARED_IN_PLACE = """
+    import torch
+
+
+    class Kernel(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.randn(1, 2))
+            self.bias = torch.nn.Parameter(torch.randn(1))
+
+        def forward(self, x):
+            return x @ self.weight.T + self.bias
+
+
+    kernel = Kernel()
+    x, y = torch.randn(8, 2), torch.randn(8, 1)
+    for step in range(20):
+        (kernel(x) - y).square().sum().backward()
+        kernel.weight.data -= 0.01 * kernel.weight.grad{mark}
+        kernel.bias.data -= 0.01 * kernel.bias.grad{mark}
+        kernel.weight.grad{weight}
+        kernel.bias.grad{bias}
+"""
+twins(
+    "gradients that are filled with zeros, not zeroed",
+    CLEARED_IN_PLACE.format(weight=".clamp_(0)", bias="[0] = 0", mark="  # <- GK101"),
+    CLEARED_IN_PLACE.format(weight=".fill_(0)", bias="[:] = 0", mark=""),
 )
 
 

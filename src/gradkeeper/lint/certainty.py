@@ -44,7 +44,7 @@ def _weighed(key: Key, having: list[Run], runs: list[Run]) -> Finding:
     for run in standing:
         when = _setting(key, run, runs)
         if when is not None and not (when and finding.rule in FROM_ABSENCE):
-            return replace(run.findings[key], when=when or None)
+            return replace(run.findings[key], when=when or _branch(key, run, runs))
     return replace(finding, certain=False, severity=Severity.INFO)
 
 
@@ -62,6 +62,32 @@ def _setting(key: Key, run: Run, runs: list[Run]) -> str | None:
     return None
 
 
+def _branch(key: Key, run: Run, runs: list[Run]) -> str | None:
+    """The innermost setting in whose branch the line of a finding lies.
+
+    What has to hold for the program to train at all goes without saying: `if args.do_train`.
+    """
+    for name in reversed(run.under.get(key[1:], ())):
+        if name in run.questions and _is_choice(name, run, runs):
+            return _as_text(run, name)
+    return None
+
+
+def _is_choice(name: Hashable, run: Run, runs: list[Run]) -> bool:
+    """There is training without it: elsewhere in the run, or in one that has it otherwise."""
+    answer = run.questions[name].answer
+    return any(name not in run.under.get(place, ()) for place in run.where_it_steps) or any(
+        other.spends and other.settings.get(name, answer) != answer for other in runs
+    )
+
+
+OPPOSITE = {"==": "!=", "is": "is not", "in": "not in", "<": ">="}
+
+
 def _as_text(run: Run, name: Hashable) -> str:
     question = run.questions[name]
-    return f"{question.condition.text} is {'true' if question.answer else 'false'}"
+    condition = question.condition
+    if condition.right is None or condition.sign not in OPPOSITE:
+        return f"{condition.text} is {'true' if question.answer else 'false'}"
+    sign = condition.sign if question.answer else OPPOSITE[condition.sign]
+    return f"{condition.left.text} {sign} {condition.right.text}"

@@ -82,16 +82,25 @@ class Run:
     provided: frozenset[str] = frozenset()
     missed: frozenset[str] = frozenset()
     """Attributes that an object's __init__ has set in this run, and those it would have needed."""
+    passes_by_a_step: bool = False
+    """A step stands behind a test that never let it be come to, in any round."""
     verified: bool = False
     """Its answers of chance were all tried the other way."""
     telling: dict[Key, Hashable] = field(default_factory=dict)
     """By finding: the setting that makes it go away, if only that one is changed."""
     lines: frozenset[tuple[str, int]] = frozenset()
     """Where something happened: a run that never came to a line says nothing of it."""
+    under: dict[tuple[str, int], tuple[Hashable, ...]] = field(default_factory=dict)
+    """By such a line: the settings, outermost first, in whose branches it lies."""
 
     @property
     def steps(self) -> int:
         return sum(isinstance(event, (ev.Step, ev.Move)) for event in self.tape)
+
+    @property
+    def where_it_steps(self) -> set[tuple[str, int]]:
+        steps = (one for one in self.tape if isinstance(one, (ev.Step, ev.Move)))
+        return {(one.site.file, one.site.line) for one in steps}
 
     @property
     def goes_on(self) -> bool:
@@ -413,7 +422,18 @@ def _suspected(run: Run, key: Key, runs: list[Run]) -> list[Hashable]:
         for name, answer in run.settings.items()
         if all(other.settings.get(name) != answer for other in against)
     ]
-    return sorted(found, key=lambda name: sum(name not in other.settings for other in against))
+    near = {name for line in lines_of(run.findings[key]) for name in run.under.get(line, ())}
+    return sorted(
+        found,
+        key=lambda name: (name not in near, sum(name not in one.settings for one in against)),
+    )
+
+
+def lines_of(finding: Finding) -> Iterator[tuple[str, int]]:
+    """The line of a finding, and those that it names as its reasons."""
+    yield finding.site.file, finding.site.line
+    for reason in finding.because:
+        yield reason.site.file, reason.site.line
 
 
 def without(run: Run, key: Key, runs: list[Run]) -> list[Run]:
@@ -427,6 +447,8 @@ def may_speak(run: Run, rule: str) -> bool:
     """Whether doubts about a run leave a rule anything to say of it."""
     if rule == "GK102" and run.loses_a_loss:
         return False  # perhaps it was that loss which seems to be thrown away
+    if rule == "GK107" and run.passes_by_a_step:
+        return False  # more rounds, or other numbers, may come to it
     return not run.doubts or rule in WITHOUT_OWNERS
 
 
@@ -687,8 +709,10 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
     run = Run(plan, m.questions, events, {}, tuple(m.doubts), unseen, spends, ended)
     run.period = m.period
     run.lines = frozenset((event.site.file, event.site.line) for event in events)
+    run.under = _by_line(program, m.reached)
     run.numbered = bool(m.numbers)
     run.faults = tuple(m.faults)
+    run.passes_by_a_step = bool(m.closed_gates - m.opened_gates)
     run.provided, run.missed = m.provided, frozenset(m.missed)
     program.coverage.add(
         root.text,
@@ -700,6 +724,17 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
     )
     run.findings = _judged(program, tuple(events))
     return run
+
+
+def _by_line(
+    program: Program, reached: dict[Site, tuple[Hashable, ...]]
+) -> dict[tuple[str, int], tuple[Hashable, ...]]:
+    found: dict[tuple[str, int], tuple[Hashable, ...]] = {}
+    for site, settings in reached.items():
+        if settings:
+            there = site if program.relocate is None else program.relocate(site)
+            found[(there.file, there.line)] = settings
+    return found
 
 
 def _judged(program: Program, tape: tuple[ev.Event, ...]) -> dict[Key, Finding]:

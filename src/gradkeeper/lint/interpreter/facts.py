@@ -193,6 +193,8 @@ class Facts:
     """By the name of a variable or attribute: the attributes that are asked of it."""
     only_ways: dict[int, bool] = field(default_factory=dict)
     """Tests of which one answer ends in an exception, or leaves the program: the other one."""
+    steps_if: set[tuple[int, bool]] = field(default_factory=set)
+    """Tests, with the answer on which their branch spends, where the other one does not."""
     jumps: set[int] = field(default_factory=set)
     """Branches that leave their loop or function."""
     fills: set[int] = field(default_factory=set)
@@ -578,6 +580,10 @@ class _Survey:
         elif isinstance(node, ast.If):
             if any(isinstance(one.node, _JUMPS) for one in line.own()):
                 facts.jumps.add(id(node))
+            otherwise = {id(one) for one in node.orelse}
+            spending = {id(one.node) not in otherwise for one in line.inside if one.spends}
+            if len(spending) == 1:
+                facts.steps_if.add((id(node), spending.pop()))
         elif isinstance(node, FUNCTIONS):
             if any(one.gives for one in line.own()):
                 facts.generators.add(id(node))

@@ -451,6 +451,15 @@ class State:
         """What the object's own __init__ has set, of the object whose method is rehearsed."""
         self.missed: set[str] = set()
         """Attributes that were asked for and that no __init__ had set."""
+        self.consulted: list[Hashable] = []
+        """The settings that a test asks for, while it is decided."""
+        self.under: list[Hashable] = []
+        """Those that have to be as they are for what is being run to be run."""
+        self.reached: dict[Site, tuple[Hashable, ...]] = {}
+        """The same, by where something happened."""
+        self.closed_gates: set[int] = set()
+        self.opened_gates: set[int] = set()
+        """Tests, in loops, that kept a step from being come to; and those that let one be."""
         self.faults: dict[Hashable, int] = {}
         """How often each try block was entered."""
         self.fault_due: ast.AST | None = None
@@ -730,6 +739,18 @@ class State:
         known = self._known(condition)
         return None if known is None else known != condition.negated
 
+    def consult(self, condition: Condition) -> None:
+        if condition.fixed:
+            self.consulted.append(self._question_key(condition))
+
+    def reach(self, site: Site) -> None:
+        """Something happens here, under the settings that led here."""
+        before = self.reached.get(site)
+        if before is None:
+            self.reached[site] = tuple(self.under)
+        elif before:
+            self.reached[site] = tuple(one for one in before if one in self.under)
+
     def counts(self, value: Value) -> bool:
         """It grows with the rounds, known or not."""
         return isinstance(value, Count) or _counts(value)
@@ -759,6 +780,7 @@ class State:
 
     def ask(self, condition: Condition, *, prefer: bool | None = None) -> bool:
         """The answer of the plan; `prefer`: the one that a run would rather begin with."""
+        self.consult(condition)
         known = self._known(condition)
         if known is None:
             known = self._decide(condition, prefer)

@@ -192,6 +192,7 @@ class Statements(Expressions):
         loud = self.facts.is_loud(node) or self._leaves_loudly(node)
         gate = id(node) in self.facts.counters
         self.gating += gate
+        asked, outer = len(self.consulted), len(self.under)
         try:
             answer = self.truth_of(node.test, loud=loud)
         finally:
@@ -205,13 +206,23 @@ class Statements(Expressions):
         if isinstance(answer, Condition):
             known = self.answered(answer)
             if known is not None:
+                self.consult(answer)
                 answer = known
             elif loud:
                 self.node = node
                 answer = self.ask(answer, prefer=_stays(node))
             else:
                 return self._both(node, answer)
-        return self.block(node.body if answer else node.orelse)
+        if self.loops and (id(node), not answer) in self.facts.steps_if:
+            self.closed_gates.add(id(node))
+        elif (id(node), answer) in self.facts.steps_if:
+            self.opened_gates.add(id(node))
+        self.under += self.consulted[asked:]
+        del self.consulted[asked:]
+        try:
+            return self.block(node.body if answer else node.orelse)
+        finally:
+            del self.under[outer:]
 
     def _leaves_loudly(self, node: ast.If) -> bool:
         """A branch that skips the rest of a loop or function that does something."""

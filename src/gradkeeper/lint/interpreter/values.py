@@ -1148,6 +1148,12 @@ class Slice(Value):
     def fixed(self) -> bool:
         return self.lower.fixed and self.upper.fixed
 
+    @property
+    def takes_all(self) -> bool:
+        """`[:]`."""
+        ends = (self.lower, self.upper)
+        return all(isinstance(one, Constant) and one.value is None for one in ends)
+
     def cut(self, values: list[Value]) -> list[Value]:
         """The elements, where all three bounds are known; else all of them."""
         known: list[int | None] = []

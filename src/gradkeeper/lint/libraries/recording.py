@@ -143,9 +143,9 @@ class Tape:
     ) -> None:
         m.must_be_sure()
         m.changes += 1
-        self.notes.append(
-            Note(kind, site or m.site(), tuple(targets), fields, owner, open, factor, of_network)
-        )
+        site = site or m.site()
+        m.reach(site)
+        self.notes.append(Note(kind, site, tuple(targets), fields, owner, open, factor, of_network))
 
     def lose_sight(self, m: Machine, why: str, owners: Iterable[Owner] | None = None) -> None:
         """Code is called that is not seen, and may step: these optimizers, or any.

@@ -1099,15 +1099,15 @@ class Grad(Value):
 
     def is_none(self, m: Machine) -> bool | Condition:
         """A program that asks is prepared for both."""
-        m.state(Guards).asked.update(atoms(self.of.leaves))
+        m.state(Guards).ask(m, atoms(self.of.leaves))
         return False
 
     def truth(self, m: Machine) -> bool | Condition:
         return not self.is_none(m)
 
     def _guarded(self, m: Machine) -> bool:
-        asked = m.state(Guards).asked
-        return all(leaf in asked for leaf in atoms(self.of.leaves))
+        guards = m.state(Guards)
+        return guards.asked_by_now(m) or all(leaf in guards.asked for leaf in atoms(self.of.leaves))
 
     def attribute(self, m: Machine, name: str) -> Value:
         if name == "data":
@@ -1125,12 +1125,18 @@ class Grad(Value):
         if name in ("detach_", "requires_grad_"):
             # Always followed by zero_(), and as careless about None.
             return self
-        if name == "zero_":
-            tape.note(m, ev.Zero, self.of.leaves, to_none=False, guarded=self._guarded(m))
+        zero = call.argument(0, "value") if name == "fill_" else call.argument(0, "other")
+        if name == "zero_" or (name in ("fill_", "mul_") and _is_zero(zero)):
+            self._clear(m)
         else:
             adds = name in ("add_", "copy_", "sub_")
             tape.note(m, ev.Adjust, self.of.leaves, guarded=self._guarded(m), adds=adds)
         return self
+
+    def _clear(self, m: Machine) -> None:
+        """It holds zeros from now on."""
+        tape = m.state(Tape)
+        tape.note(m, ev.Zero, self.of.leaves, to_none=False, guarded=self._guarded(m))
 
     def _read(self, call: Call) -> Value:
         self.read(call.m)
@@ -1140,13 +1146,23 @@ class Grad(Value):
         m.state(Tape).note(m, ev.Read, self.of.leaves)
 
     def augment(self, m: Machine, sign: str, change: Value) -> Value | None:
+        if sign == "*" and _is_zero(change):
+            self._clear(m)
+            return self
         tape = m.state(Tape)
         adds = sign in "+-"
         tape.note(m, ev.Adjust, self.of.leaves, guarded=self._guarded(m), adds=adds)
         return self
 
     def set_item(self, m: Machine, key: Value, value: Value) -> None:
+        if isinstance(key, Slice) and key.takes_all and _is_zero(value):
+            self._clear(m)
+            return
         m.state(Tape).note(m, ev.Adjust, self.of.leaves)
+
+    def set_attribute(self, m: Machine, name: str, value: Value) -> None:
+        if name == "data":
+            set_grad(m, self.of, value)
 
     def operate(self, m: Machine, sign: str, other: Value, *, swapped: bool = False) -> Value:
         self.read(m)
@@ -1161,10 +1177,27 @@ class GradHooks:
 
 
 class Guards:
-    """Parameters whose gradient was asked about before it was used."""
+    """Parameters whose gradient was asked about before it was used.
+
+    Whoever asks of one of them in a round asks for all: `if w.grad is not None: b.grad.zero_()`.
+    """
 
     def __init__(self) -> None:
         self.asked: set[Leaf] = set()
+        self.moments: set[tuple[int, ...]] = set()
+
+    def ask(self, m: Machine, leaves: Iterable[Leaf]) -> None:
+        self.asked.update(leaves)
+        self.moments.add(m.moment())
+
+    def asked_by_now(self, m: Machine) -> bool:
+        """In this round of a loop, or in the one around it."""
+        now = m.moment()
+        return any(now[: len(one)] == one for one in self.moments)
+
+
+def _is_zero(value: Value | None) -> bool:
+    return isinstance(value, Constant) and value.value in (0, 0.0)
 
 
 def _yielded(m: Machine, generator: Generator) -> list[Leaf]:
@@ -1186,8 +1219,12 @@ def parameters_in(m: Machine, value: Value, use: str) -> tuple[list[Leaf], bool]
     """
     found: dict[Leaf, None] = {}
     whole = True
-    for part in flatten([value.resolve(m)]):
-        if isinstance(part, Params):
+    given = value.resolve(m)
+    for part in flatten([given]):
+        if part is not given and isinstance(part, Params) and part.one_shot:
+            # PyTorch refuses a list of iterators: nothing is used up, since nothing runs.
+            found.update(dict.fromkeys(part.leaves))
+        elif isinstance(part, Params):
             found.update(dict.fromkeys(part.take(m, use)))
             whole = whole and part.whole
         elif isinstance(part, OneShot):
