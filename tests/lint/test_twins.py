@@ -1050,6 +1050,266 @@ twins(
     PERTURBATION.format(owned="delta", scaled="", mark=""),
 )
 
+UNCLEAR_PART = """
+    import torch
+    from torch import nn
+    from networks import build
+
+    class Whole(nn.Module):
+        def __init__(self, net, head):
+            super().__init__()
+            self.net, self.head = net, head
+
+        def forward(self, x):
+            return self.head(self.net(x)).mean()
+
+    net, head = build("deep"), nn.Linear(3, 4)
+    whole = Whole(net, head)
+    optimizers = [torch.optim.SGD(one.parameters(), lr=0.1) for one in (net, head)]
+    for x in loader:
+        {zeroed}.zero_grad()
+        whole(x).backward()
+        for optimizer in optimizers:
+            optimizer.step(){mark}
+"""
+twins(
+    "a network that turns out to be a part of another one, which is zeroed as a whole",
+    UNCLEAR_PART.format(zeroed="head", mark="  # <- GK101"),
+    UNCLEAR_PART.format(zeroed="whole", mark=""),
+)
+
+EITHER_LAYER = """
+    import torch
+    from torch import nn
+    from options import args
+
+    class Net(nn.Module):
+        def __init__(self, down):
+            super().__init__()
+            self.body = nn.Linear(3, 3)
+            self.last = nn.Linear(3, 1) if down else nn.Linear(3, 2)
+
+        def forward(self, x):
+            return self.last(self.body(x)).mean()
+
+    net = Net(args.down)
+    optimizer = torch.optim.Adam(net.{owned}parameters())
+    for x in loader:
+        optimizer.zero_grad()
+        net(x).backward()
+        optimizer.step(){mark}
+"""
+twins(
+    "a layer that is there under some setting only",
+    EITHER_LAYER.format(owned="last.", mark="  # <- GK105"),
+    EITHER_LAYER.format(owned="", mark=""),
+)
+
+PARTED_PROTOCOL = """
+    import torch
+    from torch import nn
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Linear(3, 1)
+            self.optimizer = torch.optim.Adam(self.net.parameters())
+
+        def process(self, x):
+            {zeroed}
+            return self.net(x).mean()
+
+        def finish(self, loss):
+            loss.backward()
+            self.optimizer.step(){mark}
+"""
+twins(
+    "a method that zeroes beside the one that steps, both called by nobody in sight",
+    PARTED_PROTOCOL.format(zeroed="pass", mark="  # <- GK101"),
+    PARTED_PROTOCOL.format(zeroed="self.optimizer.zero_grad()", mark=""),
+)
+
+STRANGE_SCHEDULE = """
+    import torch
+    from torch import nn
+    from schedules import warm_up
+
+    net = nn.Linear(3, 1)
+    optimizer = torch.optim.Adam(net.parameters())
+    scheduler = {made}
+    for x in loader:
+        optimizer.zero_grad()
+        net(x).mean().backward()
+        scheduler.step(){mark}
+        optimizer.step()
+"""
+twins(
+    "a schedule of a class that is not seen, told to move on before each step",
+    STRANGE_SCHEDULE.format(
+        made="torch.optim.lr_scheduler.StepLR(optimizer, 10)", mark="  # <- GK205"
+    ),
+    STRANGE_SCHEDULE.format(made="warm_up(optimizer)", mark=""),
+)
+
+TRIED_AGAIN = """
+    import torch
+    from torch import nn
+
+    net, optimizer = nn.Linear(3, 1), None
+    optimizer = torch.optim.Adam(net.parameters())
+
+    def episode(tasks, train):
+        losses = []
+        for x in tasks:
+            loss = net(x).square().mean()
+            loss.backward(retain_graph=True)
+            losses.append(loss)
+        optimizer.zero_grad(){mark}
+        if train:
+            {last}.backward()
+            optimizer.step()
+
+    for tasks in loader:
+        episode(tasks, True)
+    for tasks in others:
+        episode(tasks, False)
+"""
+twins(
+    "losses that go through backward again, and an evaluation that takes no step",
+    TRIED_AGAIN.format(last="net(tasks[0]).mean()", mark="  # <- GK102"),
+    TRIED_AGAIN.format(last="torch.stack(losses).mean()", mark=""),
+)
+
+TWO_OF_ONE_LINE = """
+    import torch
+    from torch import nn
+
+    net, other = nn.Linear(3, 1), nn.Linear(3, 1)
+
+    class Optim:
+        def __init__(self, params):
+            self.inner = torch.optim.Adam(params)
+
+        def step(self):
+            self.inner.step(){mark}
+
+    first, second = Optim(list({owned}.parameters())), Optim(list({owned}.parameters()))
+    for optimizer in (first, second):
+        for x in loader:
+            optimizer.inner.zero_grad()
+            net(x).mean().backward()
+            optimizer.step()
+"""
+twins(
+    "two optimizers of one line over the same parameters, used one after the other",
+    TWO_OF_ONE_LINE.format(owned="other", mark="  # <- GK103"),
+    TWO_OF_ONE_LINE.format(owned="net", mark=""),
+)
+
+REBUILT_ONCE = """
+    import torch
+    from torch import nn
+    from options import args
+
+    net = nn.Linear(3, 1)
+    optimizer = torch.optim.Adam(net.parameters())
+    seen = len(loader) * args.start_epoch
+    for epoch in range(args.start_epoch, args.epochs):
+        for x in loader:
+            optimizer.zero_grad()
+            loss = net(x).mean()
+            if {when}:
+                optimizer = torch.optim.Adam(net.parameters()){mark}
+            seen += 1
+            loss.backward()
+            optimizer.step()
+"""
+twins(
+    "an optimizer that is built anew when a counter stands at its beginning",
+    REBUILT_ONCE.format(when="seen >= 0", mark="  # <- GK604"),
+    REBUILT_ONCE.format(when="seen == 0", mark=""),
+)
+
+LOST_PATH = """
+    import torch
+    from torch import nn
+    from options import args
+
+    encoder, decoder = nn.Linear(3, 3), nn.Linear(3, 1)
+    encoding = torch.optim.Adam(encoder.parameters())
+    decoding = torch.optim.Adam(decoder.parameters())
+
+    def run(x):
+        x = encoder(x)
+        return decoder(x) if args.last else x
+
+    for x in loader:
+        decoding.zero_grad()
+        run(x).mean().backward()
+        {stepped}
+        for one in (encoding, decoding):
+            one.zero_grad(){mark}
+        run(x).square().mean().backward()
+        decoding.step()
+        encoding.step()
+"""
+twins(
+    "an optimizer that steps for a loss which is not seen to reach it under some setting",
+    LOST_PATH.format(stepped="pass", mark="  # <- GK102"),
+    LOST_PATH.format(stepped="decoding.step()", mark=""),
+)
+
+ONLY_STEPS = """
+    import torch
+    from torch import nn
+
+    class Trainer:
+        def __init__(self):
+            self.net = nn.Linear(3, 1)
+            self.optimizer = torch.optim.Adam(self.net.parameters())
+
+        def learn(self, loss):
+            self.optimizer.zero_grad()
+            loss.backward()
+
+    class Clamping(Trainer):
+        def _step(self):
+            {lost}
+            self.optimizer.step()
+            for p in self.net.parameters():
+                p.data.clamp_(-1, 1)
+"""
+twins(
+    "a method that only steps, beside others that run backward",
+    ONLY_STEPS.format(
+        lost="""self.net(torch.rand(2, 3)).mean().backward()
+            self.optimizer.zero_grad()  # <- GK102"""
+    ),
+    ONLY_STEPS.format(lost="pass"),
+)
+
+EVALUATED = """
+    import torch
+    from networks import build
+
+    def run(loader, model, criterion, optimizer):
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            if model.training:
+                loss.backward(){mark}
+
+    def evaluate(loader, criterion):
+        model = build()
+        optimizer = torch.optim.Adam(model.parameters())
+        model.{mode}()
+        run(loader, model, criterion, optimizer)
+"""
+twins(
+    "a network out of sight that is asked whether it trains",
+    EVALUATED.format(mode="train", mark="  # <- GK107"),
+    EVALUATED.format(mode="eval", mark=""),
+)
+
 JOINS_LATER = """
     import torch
     from torch import nn

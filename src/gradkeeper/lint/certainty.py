@@ -32,7 +32,7 @@ def _cannot_be(run: Run, runs: list[Run]) -> bool:
 def _speaks(run: Run, finding: Finding) -> bool:
     if finding.rule in FROM_ABSENCE and not run.ended:
         return False
-    return may_speak(run, finding.rule)
+    return may_speak(run, finding)
 
 
 def _weighed(key: Key, having: list[Run], runs: list[Run]) -> Finding:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from gradkeeper.lint.coverage import TOO_LARGE, Coverage
 from gradkeeper.lint.imports import Project
-from gradkeeper.lint.interpreter.facts import FUNCTIONS, TrainingFunction
+from gradkeeper.lint.interpreter.facts import CREDITS, FUNCTIONS, TrainingFunction
 from gradkeeper.lint.interpreter.machine import Machine
 from gradkeeper.lint.interpreter.objects import Class, Function, Instance, StaticMethod
 from gradkeeper.lint.interpreter.state import (
@@ -61,6 +61,9 @@ OF_TAILS = frozenset({"GK202", "GK203"})
 OF_RHYTHM = frozenset({"GK102", "GK201", "GK205", "GK304", "GK401"})
 """Rules about what is left undone: a batch that is left out for its numbers is none of it."""
 
+OF_EVERY_ROUND = frozenset({"GK604"})
+"""Rules about what each round does: what happens in one of them is none of it."""
+
 Key = tuple[str, str, int]
 
 
@@ -88,6 +91,8 @@ class Run:
     """Its answers of chance were all tried the other way."""
     telling: dict[Key, Hashable] = field(default_factory=dict)
     """By finding: the setting that makes it go away, if only that one is changed."""
+    partial: bool = False
+    """Begun in a function that nobody calls, of a program that steps somewhere."""
     lines: frozenset[tuple[str, int]] = frozenset()
     """Where something happened: a run that never came to a line says nothing of it."""
     under: dict[tuple[str, int], tuple[Hashable, ...]] = field(default_factory=dict)
@@ -131,6 +136,33 @@ class Run:
                 case ev.Backward():
                     reached.update(event.accounts)
         return len(stepped) > 1 and any(not owned.get(one, set()) & reached for one in stepped)
+
+    def loses_this_loss(self, finding: Finding) -> bool:
+        """An optimizer steps between the backward that a finding is about and what clears it, and
+        nothing is seen to reach it: this loss may do so all the same."""
+        credited = {one.site for one in finding.because if one.role == "credited"}
+        owned: dict[str, set[str]] = {}
+        filled: set[str] = set()
+        waiting = empty = False
+        for event in self.tape:
+            match event:
+                case ev.Adopt():
+                    owned.setdefault(event.optimizer, set()).update(event.accounts)
+                case ev.Backward():
+                    filled.update(event.accounts)
+                    if event.site in credited:
+                        waiting, empty = True, False
+                case ev.Step():
+                    own = owned.get(event.optimizer, set())
+                    empty = empty or (waiting and not own & filled)
+                    filled -= own
+                case ev.Zero():
+                    filled.difference_update(event.accounts)
+                    if event.site == finding.site:
+                        if empty:
+                            return True
+                        waiting = False
+        return False
 
     @property
     def settings(self) -> dict[Hashable, bool]:
@@ -383,7 +415,7 @@ def _verify(program: Program, root: Root, runs: list[Run], tried: set[Hashable])
     suspects: dict[Key, list[Run]] = {}
     for run in runs:
         for key, finding in run.findings.items():
-            if finding.severity is not Severity.INFO and may_speak(run, finding.rule):
+            if finding.severity is not Severity.INFO and may_speak(run, finding):
                 suspects.setdefault(key, []).append(run)
     for key, having in suspects.items():
         for run in compared(having, runs, key[0])[:MOST_TRIALS]:
@@ -443,12 +475,13 @@ def without(run: Run, key: Key, runs: list[Run]) -> list[Run]:
     ]
 
 
-def may_speak(run: Run, rule: str) -> bool:
+def may_speak(run: Run, finding: Finding) -> bool:
     """Whether doubts about a run leave a rule anything to say of it."""
-    if rule == "GK102" and run.loses_a_loss:
+    rule = finding.rule
+    if rule == "GK102" and (run.loses_a_loss or run.loses_this_loss(finding)):
         return False  # perhaps it was that loss which seems to be thrown away
-    if rule == "GK107" and run.passes_by_a_step:
-        return False  # more rounds, or other numbers, may come to it
+    if rule == "GK107" and (run.passes_by_a_step or (run.partial and not run.steps)):
+        return False  # more rounds, other numbers or other callers may come to it
     return not run.doubts or rule in WITHOUT_OWNERS
 
 
@@ -576,7 +609,7 @@ def _by_the_way(run: Run, key: Hashable, rule: str) -> bool:
         return False
     if isinstance(question.condition.left, Finite):
         return rule in OF_TAILS or rule in OF_RHYTHM
-    return question.once and rule in OF_TAILS
+    return question.once and (rule in OF_TAILS or rule in OF_EVERY_ROUND)
 
 
 def _by_window(run: Run) -> Iterator[Plan]:
@@ -708,6 +741,7 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
         events = [replace(event, site=program.relocate(event.site)) for event in events]
     run = Run(plan, m.questions, events, {}, tuple(m.doubts), unseen, spends, ended)
     run.period = m.period
+    run.partial = root.function is not None and program.project.facts.steps_somewhere
     run.lines = frozenset((event.site.file, event.site.line) for event in events)
     run.under = _by_line(program, m.reached)
     run.numbered = bool(m.numbers)
@@ -822,12 +856,33 @@ def _again(m: Machine, program: Program, node: ast.AST, call: Callable[[], objec
     if node.name in facts.loop_names or not repeats:  # type: ignore[attr-defined]
         return
     nobody_zeroes = own and not any("zero_grad" in uses for uses in facts.uses.values())
+    stepped = {note.owner for note in tape.notes if note.kind is ev.Step and note.owner is not None}
+    if not all(_is_zeroed(tape, one) for one in stepped) and _others_zero(m, program, node):
+        return
+    if not tape.backwards and any(
+        facts.words_of(one) & CREDITS for one, _ in facts.functions if one not in m.visited
+    ):
+        return
     if not all(owner.known or _is_zeroed(tape, owner) or nobody_zeroes for owner in tape.owners):
         return
     for _ in range(3 * WINDOW if counts else 2):
         tape.note(m, ev.Batch, source="calls", site=m.site(node))
         m.calls += 1
         call()
+
+
+def _others_zero(m: Machine, program: Program, node: ast.AST) -> bool:
+    """What was not come to zeroes: another method of the class, or somebody who calls this one."""
+    facts = program.project.facts
+    homes = {home for one, home in facts.functions if one is node and home is not None}
+    name: str = node.name  # type: ignore[attr-defined]
+    for one, home in facts.functions:
+        if one in m.visited:
+            continue
+        found = facts.words_of(one)
+        if "zero_grad" in found and (home in homes or name in found):
+            return True
+    return False
 
 
 def _is_zeroed(tape: Tape, owner: Owner) -> bool:

@@ -27,6 +27,8 @@ class Books:
     """The backwards that still wait in some account, by number."""
     left_idle: dict[str, Optimizer] = field(default_factory=dict)
     """Optimizers whose books were closed before they had stepped, by name."""
+    replaced: dict[str, Optimizer] = field(default_factory=dict)
+    """Those that had not stepped when another was built in their place, by name."""
     trails: dict[Line, Trail] = field(default_factory=dict)
     epochs: dict[str, int] = field(default_factory=dict)
     between_epochs: set[str] = field(default_factory=set)
@@ -60,11 +62,23 @@ class Books:
         return found
 
     def optimizer(self, name: str, site: Site) -> Optimizer:
-        found = self.optimizers.get(name)
+        found = self.optimizers.get(name) or self._back_again(name)
         if found is None:
             found = self.optimizers[name] = Optimizer(
                 name, site, escaped=self.escaped, kept=self.kept
             )
+        return found
+
+    def _back_again(self, name: str) -> Optimizer | None:
+        """One that seemed to have been replaced before it was used, and steps after all."""
+        found = self.replaced.pop(name, None)
+        if found is None:
+            return None
+        self.optimizers[name] = found
+        for one in found.accounts:
+            account = self.account(one)
+            owners = dict.fromkeys((*account.owners, name))
+            self.accounts[one] = replace(account, owners=tuple(owners))
         return found
 
     def owners_of(self, names: Iterable[str]) -> frozenset[str]:

@@ -216,6 +216,7 @@ class Facts:
     signatures: dict[int, Any] = field(default_factory=dict)
     """How functions take their arguments, once they were called."""
     _files: dict[str, Line] = field(default_factory=dict)
+    _words: dict[int, set[str]] = field(default_factory=dict)
     _keys: dict[Hashable, int] = field(default_factory=dict)
     _joined: dict[tuple[str, str | None], set[str]] = field(default_factory=dict)
 
@@ -247,6 +248,17 @@ class Facts:
     def functions_in(self, file: str) -> Iterator[ast.AST]:
         """All functions of a file, as they are written."""
         return (one.node for one in self._files[file].in_order() if isinstance(one.node, FUNCTIONS))
+
+    def words_of(self, function: ast.AST) -> set[str]:
+        """The names and attributes in a function."""
+        found = self._words.get(id(function))
+        if found is None:
+            found = self._words[id(function)] = {
+                one.attr if isinstance(one, ast.Attribute) else one.id
+                for one in ast.walk(function)
+                if isinstance(one, (ast.Attribute, ast.Name))
+            }
+        return found
 
     def is_loud(self, node: ast.AST) -> bool:
         return id(node) in self.loud

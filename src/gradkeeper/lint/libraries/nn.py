@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint.interpreter.objects import (
@@ -20,6 +20,7 @@ from gradkeeper.lint.interpreter.values import (
     Condition,
     Constant,
     Dict,
+    Either,
     List,
     Sources,
     Tuple,
@@ -173,6 +174,11 @@ class Module(StandIn):
         elif name in self.children:
             m.must_be_sure()
             del self.children[name]
+        m.state(Parts).put(self, name, value)
+
+    def takes_in(self, name: str, part: Module) -> None:
+        """An attribute is, or under some setting may be, this network."""
+        self.children[f"{name}?" if name in self.children else name] = part
 
     def delete_attribute(self, m: Machine, name: str) -> None:
         self.children.pop(name, None)
@@ -369,6 +375,37 @@ class Module(StandIn):
         return mix(call.m, f"{self.text}()", self, *call.values())
 
 
+class Parts:
+    """Unknown values that modules hold: what turns out to be a network is a part of them."""
+
+    def __init__(self) -> None:
+        self._networks: dict[Hashable, Module] = {}
+        self._holders: dict[Hashable, list[tuple[Module, str]]] = {}
+
+    def put(self, whole: Module, name: str, value: Value) -> None:
+        for one in _sides(value):
+            known = self._networks.get(one.key)
+            if known is None:
+                self._holders.setdefault(one.key, []).append((whole, name))
+            else:
+                whole.takes_in(name, known)
+
+    def turns_out(self, value: Unknown, network: Module) -> None:
+        self._networks[value.key] = network
+        for whole, name in self._holders.pop(value.key, ()):
+            now = whole.me.attributes.get(name) if isinstance(whole.me, Instance) else None
+            still = now is not None and any(one.key == value.key for one in _sides(now))
+            if still:
+                whole.takes_in(name, network)
+
+
+def _sides(value: Value) -> list[Unknown]:
+    """The unknown values that a value is, or may be."""
+    if isinstance(value, Either):
+        return [*_sides(value.yes), *_sides(value.no)]
+    return [value] if isinstance(value, Unknown) else []
+
+
 class StateDict(StandIn):
     """What state_dict() gives: a copy of weights, or of what an optimizer remembers."""
 
@@ -437,6 +474,8 @@ def module_of(value: Value) -> Module | None:
 def holds_parameters(value: Value) -> bool:
     if module_of(value) is not None:
         return True
+    if isinstance(value, Either):
+        return holds_parameters(value.yes) or holds_parameters(value.no)
     if isinstance(value, Unknown) and leaves_in(value.sources()):
         return True
     return isinstance(value, Tensor) and value.leaf is not None and value.leaf.trainable
@@ -450,6 +489,9 @@ def leaves_of(value: Value) -> list[Leaf]:
         return [value.leaf]
     if isinstance(value, Unknown):
         return list(atoms(leaves_in(value.sources())))
+    if isinstance(value, Either):
+        # Which one it is nobody had to ask yet: whoever owns it owns either.
+        return [*leaves_of(value.yes), *leaves_of(value.no)]
     return []
 
 
@@ -463,6 +505,9 @@ def _take_name(value: Value, name: str) -> None:
                 module.own.name = name
             for key, child in module.children.items():
                 _take_name(child, f"{name}.{key}")
+    elif isinstance(value, Either):
+        _take_name(value.yes, name)
+        _take_name(value.no, name)
     elif isinstance(value, Tensor) and value.leaf is not None and "." not in value.leaf.name:
         value.leaf.name = name
 
@@ -568,6 +613,8 @@ def make_network(call: Call) -> Value:
 
 def copied(m: Machine, value: Value) -> Value:
     """deepcopy() of a module: a network of its own, that nobody is expected to train."""
+    if isinstance(value, Either):
+        return Either(value.condition, copied(m, value.yes), copied(m, value.no))
     module = module_of(value)
     if module is None:
         return value
@@ -577,7 +624,7 @@ def copied(m: Machine, value: Value) -> Value:
         made.me = twin
         made.own = None
         for name, child in module.children.items():
-            copy = copied(m, child) if module_of(child) is not None else child
+            copy = copied(m, child)
             if isinstance(copy, Tensor) and copy.leaf is not None:
                 copy = Tensor(copy.text, leaf=Leaf(copy.leaf.name, trainable=False, tensor=True))
             made.children[name] = copy

@@ -317,11 +317,13 @@ def stranger(m: Machine, name: str) -> Optimizer:
 class Scheduler(StandIn):
     """A learning rate schedule."""
 
-    __slots__ = ("frozen_while", "label", "metric", "of")
+    __slots__ = ("frozen_while", "label", "metric", "of", "seen")
 
-    def __init__(self, of: Value, *, metric: bool = False) -> None:
+    def __init__(self, of: Value, *, metric: bool = False, seen: bool = True) -> None:
         self.of = of
         self.metric = metric
+        self.seen = seen
+        """It is one of PyTorch's. Others may take their first tick for the first step's rate."""
         self.label = "scheduler"
         self.frozen_while: Callable[[Machine], bool] | None = None
         """A framework's word on whether ticks do nothing now. Its optimizer's word is not asked:
@@ -339,7 +341,9 @@ class Scheduler(StandIn):
     def step(self, call: Call) -> Value:
         m = call.m
         of = m.libraries.optimizer_in(m, self.of)
-        if isinstance(of, Optimizer) and not (self.frozen_while and self.frozen_while(m)):
+        early = not self.seen and not m.state(Tape).steps
+        frozen = self.frozen_while is not None and self.frozen_while(m)
+        if isinstance(of, Optimizer) and not frozen and not early:
             fed = bool(call.values())
             m.state(Tape).note(
                 m, ev.Tick, owner=of.owner, scheduler=self.label, metric=self.metric or fed

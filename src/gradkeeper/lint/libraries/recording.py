@@ -111,6 +111,8 @@ class Tape:
         self.waiting_loops: set[int] = set()
         """Loops whose gradients wait for a step."""
         self.steps_by_loop: dict[int, int] = {}
+        self.repeated: set[Site] = set()
+        """Lines of backward() with losses that went through another one, too."""
         self.unseen: dict[str, None] = {}
         """Why the world is not closed: what went to code that was not seen."""
         self.driven = False
@@ -196,6 +198,7 @@ def close(m: Machine, tape: Tape, end: Site, *, early: bool) -> list[ev.Event]:
     _settle_inputs(tape)
     _tell_escapes(m, tape)
     _update_unseen(tape)
+    _excuse_repeated(tape)
     accounts = _accounts(tape)
     events: list[ev.Event] = []
     opened: set[str] = set()
@@ -210,6 +213,21 @@ def close(m: Machine, tape: Tape, end: Site, *, early: bool) -> list[ev.Event]:
                 events.extend(_opening(name, accounts, note.site))
         events.extend(_event(m, note, names))
     return events
+
+
+def _excuse_repeated(tape: Tape) -> None:
+    """What a loss made before it went through backward() again is not lost if cleared.
+
+    Nor where the line is only tried, as in an evaluation that takes no step.
+    """
+    if not tape.repeated:
+        return
+    notes: list[Note] = []
+    for note in tape.notes:
+        notes.append(note)
+        if note.kind is ev.Backward and note.site in tape.repeated:
+            notes.append(Note(ev.Read, note.site, note.targets))
+    tape.notes = notes
 
 
 def _names(targets: Iterable[Leaf | Owner], accounts: dict[Leaf, str]) -> tuple[str, ...]:

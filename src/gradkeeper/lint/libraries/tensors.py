@@ -92,6 +92,8 @@ class Modes:
         """What unknown values were multiplied by: any of them may be a loss."""
         self.grown: dict[Hashable, Tensor] = {}
         """What unknown values were made into in place, by `requires_grad_()`."""
+        self.differentiated: dict[Hashable, Differentiated] = {}
+        """Unknown values on which backward() was called."""
 
 
 class Tensor(StandIn):
@@ -434,6 +436,8 @@ def mix(m: Machine, text: str, *values: Value) -> Tensor:
                 leaves |= {part.leaf}
         else:
             sources = part.sources()
+            if modes.differentiated and part.key in modes.differentiated:
+                sources |= {modes.differentiated[part.key]}
             leaves = leaves_in(sources)
             rest = _others(sources) if leaves else sources
         flow = flow | leaves if flow and leaves else flow or leaves
@@ -584,9 +588,12 @@ def credit(m: Machine, loss: Value, *, divided_by: Factor = ONE, scaler: str | N
     )
     for one in sources:
         if isinstance(one, Differentiated):
-            _excuse(tape, one.by)
+            tape.repeated.add(one.by.site)
     if isinstance(loss, Tensor):
         loss.others |= {Differentiated(tape.notes[-1])}
+    else:
+        modes.differentiated[loss.key] = Differentiated(tape.notes[-1])
+        m.kept.append(loss)
     for hook in m.state(GradHooks).hooks:
         hook.call(Call(m, [Param(wanted)]))
     if m.fault_due is not None:
@@ -600,14 +607,6 @@ def _is_for_inputs(m: Machine, inputs: list[Leaf], wanted: list[Leaf]) -> bool:
     if not inputs or not any("grad" in found for found in m.facts.uses.values()):
         return False
     return len(inputs) < len(wanted) or _only_inputs(m.state(Tape), inputs, wanted)
-
-
-def _excuse(tape: Tape, earlier: Note) -> None:
-    """The same loss goes through backward() again: what it made before is not lost if cleared."""
-    for place, note in enumerate(tape.notes):
-        if note is earlier:
-            tape.notes.insert(place + 1, Note(ev.Read, note.site, note.targets))
-            return
 
 
 def _begin_batch(m: Machine, tape: Tape, sources: Sources) -> None:

@@ -21,7 +21,7 @@ from gradkeeper.lint.interpreter.values import (
 from gradkeeper.lint.libraries.amp import GradScaler
 from gradkeeper.lint.libraries.data import lend
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in, words
-from gradkeeper.lint.libraries.nn import SAME, Module, module_of, unseen_network
+from gradkeeper.lint.libraries.nn import SAME, Module, Parts, module_of, unseen_network
 from gradkeeper.lint.libraries.optim import Frameworks, Optimizer, Scheduler, stranger
 from gradkeeper.lint.libraries.recording import UNKNOWN_FACTOR, Owner, Tape
 from gradkeeper.lint.libraries.tensors import (
@@ -142,6 +142,7 @@ def as_module(m: Machine, value: Unknown) -> Module:
     made = made or _around(m, value) or _from_elsewhere(name_of(m, value), handed_in=value.given)
     made.me = made
     take_for(m, value, made)
+    m.state(Parts).turns_out(value, made)
     return made
 
 
@@ -177,7 +178,7 @@ def as_scheduler(m: Machine, value: Unknown) -> Scheduler | None:
     owners = m.state(Tape).owners
     if len(owners) != 1:
         return None
-    made = Scheduler(Optimizer(owners[0]))
+    made = Scheduler(Optimizer(owners[0]), seen=value.given)
     made.label = name_of(m, value)
     made.frozen_while = m.state(Frameworks).frozen_while
     take_for(m, value, made)
@@ -227,6 +228,8 @@ def call_method(m: Machine, of: Value, name: str, call: Call, what: Unknown) -> 
     if name in SAME and kind_of(m, of) == "module":
         if name in ("train", "eval"):
             as_module(m, of)
+            mode = call.argument(0, "mode") if name == "train" else Constant(False)
+            m.write(m.attributes_of(of), "training", mode or Constant(True))
         return of
     return unseen(what, call)
 

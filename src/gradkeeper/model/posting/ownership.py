@@ -11,6 +11,8 @@ from gradkeeper.model.entry import Entry
 from gradkeeper.model.optimizer import Optimizer
 from gradkeeper.model.value import replace
 
+MOST_REPLACED = 64
+
 
 def on_open(books: Books, event: ev.Open) -> Entry[ev.Open]:
     def describe(account: Account) -> Account:
@@ -36,6 +38,9 @@ def on_split(books: Books, event: ev.Split) -> Entry[ev.Split]:
         owner = books.optimizers[name]
         parts = _put(owner.accounts, event.account, event.into)
         books.optimizers[name] = replace(owner, accounts=parts)
+    for name, owner in books.replaced.items():
+        parts = _put(owner.accounts, event.account, event.into)
+        books.replaced[name] = replace(owner, accounts=parts)
     if event.account not in event.into:
         del books.accounts[event.account]
     books.accounts |= after
@@ -99,6 +104,8 @@ def _supersede(books: Books, event: ev.Adopt, before: Mapping[str, Account]) -> 
             rebuilds = max(rebuilds, old.rebuilds + 1)
         heir = heir or old.trains
         books.forget(old)
+        if not old.steps and len(books.replaced) < MOST_REPLACED:
+            books.replaced[old.name] = old
         _inherit(books, event, old)
     return rebuilds, heir
 
