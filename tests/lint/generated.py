@@ -72,7 +72,7 @@ SINGLE = {
     "cast": ("", "bfloat16", "float16"),
     "aux": ("", "added", "own backward", "each", "sum", "dict"),
     "clip": ("", "norm", "value", "measure"),
-    "stepped": ("", "helper", "closure", "by hand"),
+    "stepped": ("", "helper", "closure", "by hand", "LBFGS"),
     "average": ("", "ema", "swa"),
     "skipped": ("", "batch", "step"),
     "ended": ("", "early"),
@@ -295,6 +295,8 @@ def _optimizer(plan: Plan, owned: str) -> str:
         "momentum": f"torch.optim.SGD({owned}, lr=0.01, momentum=0.9)",
         "Adam": f"torch.optim.Adam({owned}, lr=0.01)",
     }
+    if plan.get("stepped") == "LBFGS":
+        return f"torch.optim.LBFGS({owned}, lr=0.01, max_iter=4)"
     return kinds[plan["optimizer"]]
 
 
@@ -409,7 +411,7 @@ def _body(plan: Plan, count: str) -> list[Line] | None:
     closing += [Line("gather", "total = 0")] if gathered else []
     lines += [replace(line, gated=bool(count)) for line in closing]
     lines = _zeroed(plan, lines, gated=bool(count), inner=count in NESTED)
-    if plan["stepped"] == "closure":
+    if plan["stepped"] in ("closure", "LBFGS"):
         lines = _with_closure(lines)
     if plan["built"] == "round" and count not in NESTED:
         lines = [Line("build", _built(plan)), *lines]

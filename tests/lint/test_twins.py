@@ -1456,6 +1456,34 @@ twins(
 )
 
 
+EVALUATED = """
+    import torch
+    from torch import nn
+
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter={most})
+    for x in torch.randn(6, 8, 4):
+        {outside}
+        def closure():
+            {inside}
+            loss = model(x).square().mean()
+            loss.backward()
+            model(x).abs().mean().backward()
+            return loss
+        optimizer.step(closure){mark}
+"""
+twins(
+    "a closure that is zeroed before the step and evaluated many times inside it",
+    EVALUATED.format(most=20, outside="optimizer.zero_grad()", inside="pass", mark="  # <- GK101"),
+    EVALUATED.format(most=20, outside="pass", inside="optimizer.zero_grad()", mark=""),
+)
+twins(
+    "a closure that is zeroed nowhere, though a step evaluates it once",
+    EVALUATED.format(most=1, outside="pass", inside="pass", mark="  # <- GK101"),
+    EVALUATED.format(most=1, outside="optimizer.zero_grad()", inside="pass", mark=""),
+)
+
+
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:
     assert marked(FAULTY[name])

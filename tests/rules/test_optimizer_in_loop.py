@@ -167,3 +167,20 @@ def test_optimizers_that_were_built_and_never_stepped_lost_nothing() -> None:
         rebuild(script, number, steps=0)
 
     assert script.findings() == []
+
+
+def test_an_optimizer_built_on_each_batch_of_a_window_is_reported() -> None:
+    script = Script(LOOP)
+    for number in range(6):
+        rebuild(script, number, steps=number % 2)
+
+    assert script.alarms() == ["GK604:4"]
+
+
+def test_optimizers_built_now_and_then_without_a_step_are_no_habit() -> None:
+    script = Script(LOOP)
+    for number, steps in enumerate((0, 1, 0, 6, 0, 1, 0, 6)):
+        rebuild(script, number, steps=steps)
+    script.close()
+
+    assert script.findings() == []

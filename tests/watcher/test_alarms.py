@@ -100,6 +100,33 @@ FAULTS = {
             scaler.step(optimizer)
             scaler.update()
         """,
+    "clipped before the first backward, and with another loss's leftovers later on": """
+        first, second = nn.Linear(4, 4), nn.Linear(4, 1)
+        one = torch.optim.SGD(first.parameters(), lr=0.1)
+        other = torch.optim.SGD(second.parameters(), lr=0.1)
+        for x in torch.randn(6, 8, 4):
+            loss = second(first(x)).square().mean()
+            nn.utils.clip_grad_norm_(first.parameters(), 1.0)  # GK304
+            loss.backward()
+            one.step()
+            one.zero_grad()
+            other.zero_grad()
+            second(first(x)).abs().mean().backward()
+            other.step()
+        """,
+    "a closure that LBFGS evaluates many times, zeroed before the step only": """
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=4)
+        for x in torch.randn(6, 8, 4):
+            optimizer.zero_grad()
+
+            def closure():
+                loss = model(x).square().mean()
+                loss.backward()
+                return loss
+
+            optimizer.step(closure)  # GK101
+        """,
     "a learned temperature that nobody zeroes": """
         model = nn.Linear(4, 1)
         temperature = nn.Parameter(torch.ones(1))

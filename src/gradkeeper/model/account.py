@@ -67,6 +67,10 @@ class Account:
     """.grad is None, as far as one can tell."""
     forwarded: bool = False
     zeroed_late: Site | None = None
+    stirred: bool = False
+    """A closure credited what waits here, and the step that called it has moved the weights."""
+    added_to: Site | None = None
+    """Where the closure's next evaluation credited it all the same, with nothing zeroed between."""
     credited: int = 0
     spenders: frozenset[str] = frozenset()
     moved: bool = False
@@ -140,6 +144,8 @@ def spent(account: Account, owner: str, site: Site, news: tuple[Lot, ...]) -> Ac
         unsynced=0,
         reduces=0,
         adjusted=False,
+        stirred=False,
+        added_to=None,
         zeroed_at=None,
         spenders=account.spenders | {owner},
     )
@@ -172,6 +178,8 @@ def zeroed(account: Account, site: Site, *, to_none: bool) -> Account:
         unsynced=0,
         reduces=0,
         adjusted=False,
+        stirred=False,
+        added_to=None,
         zeroed_at=site,
         vacant=to_none,
         zeroed_late=site if account.forwarded and not account.fresh else None,

@@ -4,7 +4,7 @@
 moves the weights along the sum of all gradients so far: a momentum that never decays. The loss
 may still fall for a while, which is why nobody notices; then it swings, or training needs a
 learning rate far below the usual one. Calling `step()` twice after one `backward()` does the
-same.
+same, and so does a closure that LBFGS evaluates several times within a step.
 
 ```python bad
 import torch
@@ -71,6 +71,27 @@ def check(entry: Entry[Step | Move]) -> Iterator[Finding]:
             Because("credited", lot.site, "this backward's gradient"),
             Because("spent", lot.spent_at, "was applied here already, and not zeroed since"),
         ],
+    )
+
+
+@rule.at(Step)
+def between_evaluations(entry: Entry[Step]) -> Iterator[Finding]:
+    """An optimizer that calls its closure several times moves the weights after each call."""
+    accounts = entry.before.values()
+    line = next((one.added_to for one in accounts if one.added_to), None)
+    if entry.owner is None or entry.stale or line is None:
+        return
+    if any(one.zeroed_at and not one.added_to for one in accounts):
+        return  # zeroed in part: zero-scope-mismatch tells
+    here = entry.event.site
+    yield rule.found(
+        entry,
+        f"step() evaluates its closure again and again, and {line.seen_from(here)} adds to what "
+        "it has already applied",
+        detail=f"account {entry.owner.named_from(here)}: credited on {line.brief_from(here)} at "
+        f"each evaluation, spent on {here.line} after each, not zeroed in between",
+        remedy=f"{entry.owner.variable}.zero_grad() at the top of the closure",
+        because=[Because("credited", line, "adds to the evaluation before")],
     )
 
 

@@ -77,6 +77,8 @@ class Recorder:
 
     def clip(self, parameters: list[torch.Tensor], bound: float | None, norm: object) -> None:
         site = self.arrivals.arrive()
+        if self.optimizers.newcomers:
+            self.optimizers.settle()  # before the first backward, their accounts are not open yet
         touched = self.cohorts.covered(parameters) or list(self.cohorts.touched(parameters))
         names = tuple([cohort.name for cohort in touched])
         if names:

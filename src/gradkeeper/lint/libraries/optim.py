@@ -40,7 +40,16 @@ class Frameworks:
 class Optimizer(StandIn):
     """An optimizer. Its parameters are known, or settled when the run has ended."""
 
-    __slots__ = ("after", "before", "frozen_while", "groups", "kind", "named_by", "owner")
+    __slots__ = (
+        "after",
+        "before",
+        "evaluates_again",
+        "frozen_while",
+        "groups",
+        "kind",
+        "named_by",
+        "owner",
+    )
 
     def __init__(self, owner: Owner, kind: str = "") -> None:
         self.owner = owner
@@ -49,6 +58,8 @@ class Optimizer(StandIn):
         self.before: list[Value] = []
         self.after: list[Value] = []
         self.named_by = False
+        self.evaluates_again = False
+        """A step is known to call its closure more than once."""
         self.frozen_while: Callable[[Machine], bool] | None = None
         """A framework's word on whether steps do nothing now."""
 
@@ -227,13 +238,11 @@ def take_step(
     tape = m.state(Tape)
     for hook in optimizer.before:
         hook.call(Call(m, [optimizer, NONE, NONE]))
-    spends = True
     if closure is not None and not (isinstance(closure, Constant) and closure.value is None):
-        spends = _evaluate(m, optimizer, closure)
+        _evaluate(m, optimizer, closure)
     tape.steps += 1
     tape.spent()
-    if spends:
-        tape.note(m, ev.Step, owner=optimizer.owner, scaler=scaler)
+    tape.note(m, ev.Step, owner=optimizer.owner, scaler=scaler)
     for hook in optimizer.after:
         hook.call(Call(m, [optimizer, NONE, NONE]))
 
@@ -267,15 +276,25 @@ def _does_something(method: Value) -> bool:
     )
 
 
-def _evaluate(m: Machine, optimizer: Optimizer, closure: Value) -> bool:
-    """Runs a closure. LBFGS calls one that zeroes as often as it likes: that is its own affair."""
+def _evaluate(m: Machine, optimizer: Optimizer, closure: Value) -> None:
+    """Runs a closure: LBFGS a second time, after the weights have moved."""
     tape = m.state(Tape)
     outer, tape.within = tape.within, optimizer.owner
     start = len(tape.notes)
     closure.call(Call(m))
+    inside = tape.notes[start:]
+    reached = {
+        id(leaf)
+        for note in inside
+        if note.kind is ev.Backward
+        for leaf in atoms(one for one in note.targets if isinstance(one, Leaf))
+    }
+    moves = any(id(leaf) in reached for leaf in atoms(optimizer.owner.leaves))
+    seen = optimizer.owner.known and not any(note.kind is ev.Escape for note in inside)
+    if optimizer.evaluates_again and moves and seen:
+        tape.note(m, ev.Move, tuple(optimizer.owner.leaves))
+        closure.call(Call(m))
     tape.within = outer
-    zeroes = any(note.kind is ev.Zero for note in tape.notes[start:])
-    return optimizer.kind != "LBFGS" or not zeroes
 
 
 def build(call: Call, kind: str) -> Value:
@@ -283,9 +302,10 @@ def build(call: Call, kind: str) -> Value:
     m = call.m
     owner = Owner(kind.lower() or "optimizer", m.site())
     owner.stateful = kind not in STATELESS or _has_momentum(m, call)
+    made = Optimizer(owner, kind)
     if kind == "LBFGS":
         owner.stateful = False
-    made = Optimizer(owner, kind)
+        made.evaluates_again = _iterates(call)
     m.must_be_sure()
     m.state(Tape).owners.append(owner)
     given = call.argument(0, "params")
@@ -294,6 +314,15 @@ def build(call: Call, kind: str) -> Value:
     else:
         made.take(m, given, kind)
     return made
+
+
+def _iterates(call: Call) -> bool:
+    """LBFGS is known to take several iterations within a step, as it does by default."""
+    given = call.argument(2, "max_iter")
+    if given is None:
+        return True
+    number = given.resolve(call.m)
+    return isinstance(number, Constant) and isinstance(number.value, int) and number.value > 1
 
 
 def _has_momentum(m: Machine, call: Call) -> bool:

@@ -18,6 +18,8 @@ def on_forward(books: Books, event: ev.Forward) -> Entry[ev.Forward]:
 
 
 def on_backward(books: Books, event: ev.Backward) -> Entry[ev.Backward]:
+    if event.within:
+        _note_evaluation(books, event)
     scaler = books.scalers.get(event.scaler) if event.scaler else None
     books.unseen = books.unseen or event.unseen
     credit = build(
@@ -53,6 +55,14 @@ def _same_order(books: Books) -> Site | None:
     if not order.trained:
         books.orders[order.sampler] = replace(order, trained=True)
     return order.site if order.same else None
+
+
+def _note_evaluation(books: Books, event: ev.Backward) -> None:
+    """A closure runs: is what its evaluation before has left still there?"""
+    for name in event.accounts:
+        account = books.account(name)
+        if account.stirred:
+            books.accounts[name] = replace(account, added_to=event.site)
 
 
 def on_assign(books: Books, event: ev.Assign) -> Entry[ev.Assign]:

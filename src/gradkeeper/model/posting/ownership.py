@@ -92,7 +92,8 @@ def _supersede(books: Books, event: ev.Adopt, before: Mapping[str, Account]) -> 
 
     Tells how often that was so, in a row, and whether one of them has stepped. Only rebuilding
     after a step or two counts, and not where weights went back to an earlier state in between: that
-    is a new training, not the next step of one.
+    is a new training, not the next step of one. One that came to no step, in the middle of a
+    window, neither counts nor ends the row.
     """
     rebuilds, heir = 0, False
     for name in {owner for account in before.values() for owner in account.owners}:
@@ -100,8 +101,8 @@ def _supersede(books: Books, event: ev.Adopt, before: Mapping[str, Account]) -> 
         if old.site != event.site or set(old.accounts) != set(event.accounts):
             continue
         anew = any(account.reset for account in before.values())
-        if 1 <= old.real <= 2 and not anew:
-            rebuilds = max(rebuilds, old.rebuilds + 1)
+        if old.real <= 2 and not anew:
+            rebuilds = max(rebuilds, old.rebuilds + (old.real > 0))
         heir = heir or old.trains
         books.forget(old)
         if not old.steps and len(books.replaced) < MOST_REPLACED:

@@ -62,10 +62,12 @@ def on_move(books: Books, event: ev.Move) -> Entry[ev.Move]:
         for name in event.accounts:
             books.accounts[name] = replace(books.accounts[name], vacant=False)
         return entry
+    by_closure = {n for n in books.fresh(event.accounts) if books.credits[n].excuse == "closure"}
     books.excuse_fresh(event.accounts, "moved")
 
     def put_back(account: Account) -> Account:
-        return replace(account, moved=True, reset=True)
+        stirred = account.stirred or not by_closure.isdisjoint(account.fresh)
+        return replace(account, moved=True, reset=True, stirred=stirred)
 
     return books.change(event, event.accounts, put_back)
 
