@@ -27,6 +27,7 @@ DESIGN = {
     "GK204": ("mean-of-means", "warning"),
     "GK205": ("scheduler-out-of-step", "warning"),
     "GK206": ("batch-coupled-window", "info"),
+    "GK207": ("window-divided-twice", "warning"),
     "GK301": ("clip-scaled-gradient", "error"),
     "GK302": ("scaler-bypassed", "error"),
     "GK303": ("scaler-not-updated", "warning"),

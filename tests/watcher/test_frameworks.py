@@ -47,6 +47,10 @@ PLANTED = {
         "accelerate_accumulate", "if accelerator.sync_gradients:", "if True:",
         "GK304", "clip_grad_norm_", static=False,
     ),
+    "accelerate, divided by hand as well": Planted(
+        "accelerate_accumulate", "accelerator.backward(loss)", "accelerator.backward(loss / 4)",
+        "GK207", "accelerator.backward",
+    ),
     "accelerate, a tail divided by too much": Planted(
         "accelerate_accumulate", "torch.randn(64, 4)", "torch.randn(56, 4)",
         "GK202", "optimizer.step()", static=False,

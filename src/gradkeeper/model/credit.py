@@ -37,6 +37,8 @@ class Credit:
     coupled: bool = False
     unseen: bool = False
     """A part of the loss comes from code that was not seen."""
+    twice: int | None = None
+    """The number by which its loss was divided two times over."""
     same_order: Site | None = None
     """The loop over its data, if that comes in the order of the epoch before."""
     by_hand: bool = False

@@ -108,7 +108,8 @@ class Backward(Event):
     `leaf`: a tensor that is no parameter received a gradient too. `synced`: whether the ranks
     exchanged gradients (None where there is one rank only). `within`: the optimizer whose step is
     running, for closures and hooks. `unseen`: a part of the loss comes from code that was not seen,
-    so that it may reach further accounts, and may have been scaled there.
+    so that it may reach further accounts, and may have been scaled there. `twice`: the number by
+    which the loss was divided, and then divided again, as a framework does that counts windows.
     """
 
     accounts: Names
@@ -123,6 +124,7 @@ class Backward(Event):
     synced: bool | None = None
     within: str | None = None
     unseen: bool = False
+    twice: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ dropped_tail              GK203 the last, incomplete window is never applied
 mean_of_means             GK204 batches with different numbers of items weigh the same
 scheduler_out_of_step     GK205 the scheduler moves on other than once for each step
 batch_coupled_window      GK206 a layer that couples a batch lies inside a window
+window_divided_twice      GK207 losses are divided by the window's length, and then again
 clip_scaled_gradient      GK301 gradients are clipped while multiplied by the loss scale
 scaler_bypassed           GK302 a scaled loss is stepped without the scaler, or the reverse
 scaler_not_updated        GK303 the scaler steps without `update()`, or has it in a window
@@ -77,6 +78,7 @@ from gradkeeper.rules import (
     unnormalised_window,
     unparsable,
     unsynced_spend,
+    window_divided_twice,
     zero_scope_mismatch,
 )
 
@@ -96,6 +98,7 @@ ALL: tuple[Rule, ...] = (
     mean_of_means.rule,
     scheduler_out_of_step.rule,
     batch_coupled_window.rule,
+    window_divided_twice.rule,
     clip_scaled_gradient.rule,
     scaler_bypassed.rule,
     scaler_not_updated.rule,

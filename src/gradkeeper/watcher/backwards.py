@@ -23,6 +23,7 @@ from gradkeeper.watcher.loss_graph import Reach, reach_of
 from gradkeeper.watcher.manual_changes import ManualChanges
 from gradkeeper.watcher.measures import Measures
 from gradkeeper.watcher.optimizers import Optimizers
+from gradkeeper.watcher.pattern import Key
 
 MOST_LOSSES = 64
 ALWAYS_WALKED = 3
@@ -256,11 +257,13 @@ class Backwards:
             late = {"items": self._items[0], "ignored": self._items[1]}
         names = tuple([cohort.name for cohort in credited])
         synced = self._sync.synced(credited) if self._sync.several else None
-        key = (
+        key: Key = (
             ev.Backward, site, names, facts.multiplier, facts.reduction, None, None,
             line.leaf, facts.scaler, line.autocast, line.coupled,
             synced, self._underway.within,
         )  # fmt: skip
+        if facts.twice is not None:
+            key = (*key, False, facts.twice)
         self._log.enter(key, late)
         if self._measures is not None:
             self._measures.credited(credited)

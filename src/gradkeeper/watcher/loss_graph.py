@@ -56,12 +56,14 @@ class LossFacts(NamedTuple):
     multiplier: float | None = None
     reduction: Reduction | None = None
     scaler: str | None = None
+    twice: int | None = None
+    """The number by which it was divided, and then divided again."""
     counted: Any = None
     """The node that counted the items, for `items_of`."""
 
     def comparable(self) -> object:
         """Without the node, which is another one each time and must not be kept."""
-        return self if self.counted is None else self[:3]
+        return self if self.counted is None else self[:4]
 
 
 UNKNOWN = LossFacts()
@@ -82,7 +84,43 @@ def facts_of(loss: torch.Tensor, gradient: object = None) -> LossFacts:
     if node is None or loss.dim() != 0:
         return UNKNOWN
     outer = 1.0 if gradient is None else _number(gradient)
-    return _follow(node, outer, MOST_HOPS)
+    facts = _follow(node, outer, MOST_HOPS)
+    twice = _divided_twice(node) if outer == 1.0 and facts.reduction == "mean" else None
+    return facts if twice is None else facts._replace(twice=twice)
+
+
+HALVED = 2
+"""Losses are halved for their own sake too, as a squared error is."""
+
+
+def _divided_twice(node: Any) -> int | None:
+    """N of `loss / N / N`: by hand for a window, and by a framework that does so too.
+
+    A sum of N terms that is divided by N is their mean, and no part of it.
+    """
+    divisors: list[int] = []
+    for _ in range(MOST_HOPS):
+        kind = type(node).__name__
+        if kind in TRANSPARENT:
+            node = node.next_functions[0][0]
+        elif kind in ("DivBackward0", "MulBackward0") and _operand(node) is not None:
+            if SCALED_BY not in node.metadata:
+                divisor = _whole_divisor(_factor(node, kind))
+                if divisor is None or len(_weights(_operand(node), MOST_HOPS)) == divisor > 1:
+                    return None
+                divisors += [divisor] if divisor > 1 else []
+            node = _operand(node)
+        else:
+            break
+    same = len(divisors) == 2 and divisors[0] == divisors[1] > HALVED
+    return divisors[0] if same else None
+
+
+def _whole_divisor(factor: float | None) -> int | None:
+    if not factor:
+        return None
+    whole = round(1 / factor)
+    return whole if abs(whole * factor - 1) < 1e-6 else None
 
 
 _divided: dict[float, LossFacts] = {}
@@ -142,7 +180,7 @@ def _follow(node: Any, multiplier: float | None, hops: int) -> LossFacts:
             break
     # A sum's multiplier is the user's way of counting items; it tells nothing of a window.
     known = None if multiplier is None or reduction != "mean" else abs(multiplier)
-    return LossFacts(known, reduction, scaler, counted)
+    return LossFacts(known, reduction, scaler, counted=counted)
 
 
 def _sum_of(node: Any, multiplier: float | None, scaler: str | None, hops: int) -> LossFacts:
@@ -161,7 +199,7 @@ def _sum_of(node: Any, multiplier: float | None, scaler: str | None, hops: int) 
     if multiplier is not None and _is_blend(_weights(node, hops)):
         heaviest = abs(multiplier)
     counted = terms[0].counted if len(terms) == 1 else None
-    return LossFacts(heaviest, "mean", scaler, counted)
+    return LossFacts(heaviest, "mean", scaler, counted=counted)
 
 
 def _is_blend(weights: list[float | None]) -> bool:

@@ -207,10 +207,11 @@ class Accelerator(StandIn):
     def backward(self, call: Call) -> Value:
         m = call.m
         steps = self.window(m)
-        factor = Factor(1 / steps)
+        factor = Factor(1 / steps, divisors=(float(steps),))
         if isinstance(self.steps, Unknown):
             m.kept.append(self.steps)
-            factor = Factor(below=(self.steps.key,)) if self.steps.fixed else UNKNOWN_FACTOR
+            key = self.steps.key
+            factor = Factor(below=(key,), divisors=(key,)) if self.steps.fixed else UNKNOWN_FACTOR
         if self.short:
             factor = UNKNOWN_FACTOR
         credit(m, call.argument(0, "loss") or NONE, divided_by=factor if steps > 1 else ONE)

@@ -66,6 +66,10 @@ class Factor:
     below: tuple[Hashable, ...] = ()
     by_data: bool = False
     """Also by numbers that come with the batch: items in it, a mask's sum."""
+    divisors: tuple[Hashable, ...] = field(default=(), compare=False)
+    """What it was divided by, one after the other: numbers, and keys of unknown ones."""
+    terms: int = field(default=1, compare=False)
+    """Of how many losses it is the sum."""
 
     def times(self, other: Factor) -> Factor:
         number = None
@@ -76,7 +80,25 @@ class Factor:
             if one in below:
                 above.remove(one)
                 below.remove(one)
-        return Factor(number, tuple(above), tuple(below), self.by_data or other.by_data)
+        return Factor(
+            number,
+            tuple(above),
+            tuple(below),
+            self.by_data or other.by_data,
+            self.divisors + other.divisors,
+            self.terms,
+        )
+
+    def twice(self, numbers: dict[Hashable, int]) -> int | None:
+        """The number by which it was divided, and then divided again. One half may be a loss's
+        own; what goes by the same name is not."""
+        if len(self.divisors) != 2 or self.divisors[0] != self.divisors[1]:
+            return None
+        (found, _) = self.divisors
+        if isinstance(found, float):
+            return int(found) if found.is_integer() and found > HALVED else None
+        number = numbers.get(found)
+        return number if number is not None and number > 1 else None
 
     def value(self, numbers: dict[Hashable, int]) -> float | None:
         result = self.number
@@ -91,6 +113,7 @@ class Factor:
         return result
 
 
+HALVED = 2
 ONE = Factor()
 UNKNOWN_FACTOR = Factor(None)
 
@@ -286,6 +309,7 @@ def _event(m: Machine, note: Note, names: tuple[str, ...]) -> list[ev.Event]:
     if note.kind is ev.Backward:
         factor = note.factor or ONE
         fields["multiplier"] = factor.value(m.numbers)
+        fields["twice"] = _twice(m, note, factor)
         fields["unseen"] = note.open
         own = note.of_network or not note.open
         if fields.get("reduction") is None and fields["multiplier"] == 1.0 and own:
@@ -296,6 +320,16 @@ def _event(m: Machine, note: Note, names: tuple[str, ...]) -> list[ev.Event]:
         return []
     fields["accounts"] = names
     return [note.kind(site=note.site, **fields)]
+
+
+def _twice(m: Machine, note: Note, factor: Factor) -> int | None:
+    """A sum is divided by its items first, and who knows what a loss of unknown making is."""
+    reduction = note.fields.get("reduction")
+    if reduction == "sum":
+        return None
+    named = not any(isinstance(one, float) for one in factor.divisors)
+    known = reduction == "mean" or note.of_network or named
+    return factor.twice(m.numbers) if known else None
 
 
 def _name_owners(tape: Tape) -> None:

@@ -7,7 +7,7 @@ it was multiplied by on the way, and whether it is a mean.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from gradkeeper.lint.interpreter.expressions import OneShot
@@ -467,7 +467,7 @@ def combined(m: Machine, sign: str, one: Tensor, other: Value, *, swapped: bool 
     second = as_tensor(m, other) if _has_history(other) else None
     if second is None or not (second.flow or OPEN in second.others):
         made.reduction = one.reduction
-        made.factor = one.factor.times(_scaled(m, sign, other, swapped))
+        made.factor = one.factor.times(_scaled(m, sign, other, swapped, one.factor.terms))
         if sign in ("+", "-") and _may_be_loss(other) and not one.factor.below:
             made.factor = ONE
         return made
@@ -479,7 +479,8 @@ def combined(m: Machine, sign: str, one: Tensor, other: Value, *, swapped: bool 
         return made
     made.reduction = one.reduction if one.reduction == second.reduction else None
     if sign in ("+", "-"):
-        made.factor = _larger(one.factor, second.factor)
+        terms = one.factor.terms + second.factor.terms
+        made.factor = replace(_larger(one.factor, second.factor), terms=terms)
         # One part is a mean, of the other nothing is known: what is wrong with that part is. With
         # a sum in it, nobody meant a mean.
         summed = "sum" in (one.reduction, second.reduction)
@@ -518,8 +519,8 @@ def sorted_keys(factor: Factor) -> list[str]:
     return sorted(map(repr, factor.below))
 
 
-def _scaled(m: Machine, sign: str, other: Value, swapped: bool) -> Factor:
-    """What a loss is multiplied by when it meets this operand."""
+def _scaled(m: Machine, sign: str, other: Value, swapped: bool, terms: int = 1) -> Factor:
+    """What a loss is multiplied by when it meets this operand; the sum of so many `terms`."""
     if sign not in ("*", "/"):
         return ONE
     if swapped and sign == "/":
@@ -529,12 +530,15 @@ def _scaled(m: Machine, sign: str, other: Value, swapped: bool) -> Factor:
         number = other.value if isinstance(other.value, (int, float)) else None
     if number is not None:
         if sign == "/":
-            return Factor(1 / number) if number else UNKNOWN_FACTOR
+            by = other.key if isinstance(other, Unknown) else float(number)
+            # A sum over its number of terms is their mean.
+            divisors = () if number == terms or number == 1 else (by,)
+            return Factor(1 / number, divisors=divisors) if number else UNKNOWN_FACTOR
         return Factor(float(number))
     if isinstance(other, Unknown) and other.fixed:
         m.kept.append(other)
         if sign == "/":
-            return Factor(below=(other.key,))
+            return Factor(below=(other.key,), divisors=(other.key,))
         return Factor(above=(other.key,))
     if isinstance(other, Tensor):
         # A mask or weights over the batch: still a loss per item.

@@ -40,6 +40,7 @@ def on_backward(books: Books, event: ev.Backward) -> Entry[ev.Backward]:
         autocast=event.autocast,
         coupled=event.coupled,
         unseen=event.unseen,
+        twice=event.twice,
         same_order=_same_order(books),
         held=len(event.accounts),
         excuse="leaf" if event.leaf else "closure" if event.within else None,

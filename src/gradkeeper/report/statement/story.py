@@ -135,6 +135,8 @@ def _of_backward(event: ev.Backward) -> str:
     said = [{"mean": "a mean loss", "sum": "a summed loss", None: "a loss"}[event.reduction]]
     if event.multiplier is not None and event.multiplier != 1:
         said[0] += f" {_weight(event.multiplier)}"
+    if event.twice:
+        said.append(f"divided by {event.twice} two times over")
     if event.scaler:
         said.append(f"scaled by {event.scaler}")
     if event.autocast:
