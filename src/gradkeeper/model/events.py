@@ -301,6 +301,19 @@ class Exhaust(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Keep(Event):
+    """A running total grew, and holds on to the graphs of losses whose backward is done.
+
+    `total` is the variable, `steps` counts the steps for which those losses were, and `lines` are
+    the places of their backwards.
+    """
+
+    total: str
+    steps: int
+    lines: tuple[Site, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Digest(Event):
     """What each rank did in one window, in the order of ranks.
 
@@ -400,6 +413,7 @@ KINDS: dict[str, type[Event]] = {
     "fault": Fault,
     "escape": Escape,
     "exhaust": Exhaust,
+    "keep": Keep,
     "digest": Digest,
     "replicas": Replicas,
     "measure": Measure,

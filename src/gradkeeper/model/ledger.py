@@ -101,6 +101,7 @@ HANDLERS: dict[type[ev.Event], Callable[[Books, Any], Entry[Any]]] = {
     ev.Fault: gradients.on_fault,
     ev.Escape: ownership.on_escape,
     ev.Exhaust: on_fact,
+    ev.Keep: on_fact,
     ev.Digest: on_fact,
     ev.Replicas: on_fact,
     ev.Measure: on_fact,

@@ -39,6 +39,7 @@ zero_scope_mismatch       GK602 what is zeroed is not all of what is stepped
 late_zero                 GK603 `zero_grad()` stands between forward and backward
 optimizer_in_loop         GK604 an optimizer that remembers is built anew for each step
 swallowed_fault           GK605 an interrupted batch's gradients are applied later
+graph_kept_alive          GK606 a total of losses keeps the graph of every one of them
 """
 
 from gradkeeper.model.rule import Rule
@@ -53,6 +54,7 @@ from gradkeeper.rules import (
     foreign_gradient,
     fp16_without_scaler,
     gradient_outlives_load,
+    graph_kept_alive,
     late_zero,
     mean_of_means,
     misplaced_clip,
@@ -120,4 +122,5 @@ ALL: tuple[Rule, ...] = (
     late_zero.rule,
     optimizer_in_loop.rule,
     swallowed_fault.rule,
+    graph_kept_alive.rule,
 )

@@ -16,6 +16,7 @@ accounts          the accounts that events speak of: opened, split, cleared; one
 gradients         cohorts of parameters that move together, and what was last seen of each gradient
 backwards         what a backward credits
 loss_graph        what the graph of a loss tells: how it was made, what it reaches
+kept_graphs       totals that hold on to the graphs of losses whose backward is done
 steps             which optimizer's step is under way, and what it spends
 zeros             gradients cleared
 effects           what these do to accounts, and what must hold for it to be done again, as values

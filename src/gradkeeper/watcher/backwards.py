@@ -19,6 +19,7 @@ from gradkeeper.watcher.fast_path import FastPath
 from gradkeeper.watcher.gradient_sync import GradientSync, unsharded_by_fsdp
 from gradkeeper.watcher.gradients import Cohort, Mark
 from gradkeeper.watcher.inner_batches import InnerBatches
+from gradkeeper.watcher.kept_graphs import KeptGraphs
 from gradkeeper.watcher.loss_graph import Reach, reach_of
 from gradkeeper.watcher.manual_changes import ManualChanges
 from gradkeeper.watcher.measures import Measures
@@ -91,6 +92,11 @@ class Backwards:
         self._underway = arrivals.underway
         self._lines: dict[Site, BackwardLine] = {}
         self._inner = InnerBatches()
+        self.kept = KeptGraphs(arrivals.sites)
+        self.retains = False
+        """The next backward leaves its graph as it is, for another one."""
+        self._last: torch.Tensor | None = None
+        """The loss of the running backward, where its graph is to be marked."""
         self.silent = False
         """The next call of torch.autograd.backward comes from a `Tensor.backward` already told."""
         self._site: Site | None = None
@@ -132,6 +138,7 @@ class Backwards:
         if not self._log.steady:
             # Only close looks ask for it; in a steady loop the gradients themselves will do.
             self._loss = tensors[0].detach() if _is_one_number(tensors) else None
+            self._last = tensors[0] if len(tensors) == 1 and not self.retains else None
             self._items = losses.items_of(self._facts.counted)
         if self._measures is not None:
             self._measures.begins(tensors)
@@ -139,12 +146,19 @@ class Backwards:
         if line is None:
             line = self._lines[site] = BackwardLine()
         line.count += 1
-        if line.due() or (line.leaf and not self._log.steady):
+        due = line.due()
+        if due:
+            self._look_for_totals(site)
+        if due or (line.leaf and not self._log.steady):
             self._walk(tensors)
         self._tell_batch(tensors, line, site)
         everyone = self._cohorts.everyone()
         self._manual.notice(everyone, site, using=True)
         self._fast_path.learn(start, self._facts.comparable(), Unchanged(everyone))
+
+    def _look_for_totals(self, site: Site) -> None:
+        for total in self.kept.look(self._arrivals.sites.frame()):
+            self._accounts.post(ev.Keep, total.site, total.name, total.steps, (site,))
 
     def look_again(self) -> None:
         """A module has another part: the next backward of each line is walked."""
@@ -176,6 +190,9 @@ class Backwards:
         self._underway.depth -= 1
         if self._underway.depth or self._site is None:
             return
+        last, self._last = self._last, None
+        if last is not None:
+            self.kept.mark(last)
         fast_path = self._fast_path
         if self._as_ever and fast_path.ends_again(self._site):
             return

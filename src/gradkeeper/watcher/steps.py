@@ -149,6 +149,7 @@ class Steps:
             cohort.used = True
         self.taken = True
         taken = not _refused(optimizer)
+        self._backwards.kept.steps += 1
         finite = self._finite(name, mine) if taken else None
         if taken and self._measures is not None:
             self._measures.step(name, mine, site)

@@ -68,6 +68,8 @@ OWNERS = _words("self cls")
 OF_SCALERS = _words("scale unscale_")
 SAVES = _words("state_dict save")
 """What is worth running, though nothing is decided by it."""
+HANDS_BACK = _words("backward manual_backward scale")
+"""Functions that are given a loss to go back from."""
 DRIVES = _words(
     """fit run launch first_step second_step add_event_handler save_state load_state
     automatic_optimization gradient_accumulation_steps"""
@@ -93,6 +95,8 @@ class Line:
     sets: set[str] = field(default_factory=set)
     """What it assigns, or changes in place."""
     assigns: set[str] = field(default_factory=set)
+    adds: set[str] = field(default_factory=set)
+    """Variables that it adds to another one, as they are or multiplied."""
     remainders: list[int] = field(default_factory=list)
     inside: list[Line] = field(default_factory=list)
     calls: set[str] = field(default_factory=set)
@@ -189,6 +193,8 @@ class Facts:
     generators: set[int] = field(default_factory=set)
     setters: dict[int, dict[str, list[str]]] = field(default_factory=dict)
     """By class: who sets an attribute, of its methods."""
+    losses: set[str] = field(default_factory=set)
+    """Variables that are handed to something that goes back from them."""
     uses: dict[str, set[str]] = field(default_factory=dict)
     """By the name of a variable or attribute: the attributes that are asked of it."""
     only_ways: dict[int, bool] = field(default_factory=dict)
@@ -347,6 +353,8 @@ class _Reader:
                 for target in node.targets:
                     self._target(line, target)
             case ast.AugAssign():
+                if isinstance(node.op, ast.Add):
+                    line.adds.update(_summands(node.value))
                 self._expression(line, node.value)
                 self._target(line, node.target)
             case ast.AnnAssign():
@@ -395,6 +403,8 @@ class _Reader:
                 of = last_name(node.value)  # type: ignore[attr-defined]
                 if of:
                     uses.setdefault(of, set()).add(word)
+                elif word == "backward":
+                    self.facts.losses.update(_summands(node.value))  # type: ignore[attr-defined]
                 if id(node) in holders:
                     pass  # `config.train.lr`: something is asked of it, so it is no function
                 elif word in OF_TORCH:
@@ -433,6 +443,8 @@ class _Reader:
     def _call(self, line: Line, node: ast.Call) -> None:
         last = last_name(node.func)
         line.calls.add(last)
+        if last in HANDS_BACK:
+            self.facts.losses.update(last_name(one) for one in node.args)
         if isinstance(node.func, ast.Attribute) and (last in CHANGES or last.endswith("_")):
             line.sets.update(_last_names(node.func.value))
         if steps_in_one_call(node):
@@ -764,7 +776,12 @@ class _Survey:
             return line.loud
         if "data" in line.sets:
             return True  # perhaps a parameter's
+        if any(self._is_loss(name) for name in line.adds):
+            return True  # a total may hold on to what it is made of
         return bool(line.words & acting) or any(_may_act(one) for one in line.calls)
+
+    def _is_loss(self, name: str) -> bool:
+        return name in self.facts.losses or "backward" in self.facts.uses.get(name, ())
 
     def _keep_calls(self, effects: set[str]) -> None:
         """Calls of functions that set something which matters, or that no file shows."""
@@ -846,6 +863,14 @@ def last_name(node: ast.AST) -> str:
     if isinstance(node, ast.Subscript):
         return last_name(node.value)
     return ""
+
+
+def _summands(node: ast.AST) -> Iterator[str]:
+    """`loss` of `loss`, `loss * n` or `loss / n`."""
+    while isinstance(node, ast.BinOp):
+        node = node.left
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        yield last_name(node)
 
 
 def _last_names(node: ast.AST) -> Iterator[str]:

@@ -28,7 +28,7 @@ from gradkeeper.lint.libraries.nn import StateDict, module_of
 from gradkeeper.lint.libraries.optim import Frameworks, Scheduler, optimizer_of
 from gradkeeper.lint.libraries.python import OpenRange
 from gradkeeper.lint.libraries.recording import ONE, UNKNOWN_FACTOR, Factor, Tape
-from gradkeeper.lint.libraries.tensors import Modes, credit
+from gradkeeper.lint.libraries.tensors import Modes, credit, retains
 from gradkeeper.lint.libraries.torch import NoSync, clip
 from gradkeeper.model import events as ev
 
@@ -214,7 +214,9 @@ class Accelerator(StandIn):
             factor = Factor(below=(key,), divisors=(key,)) if self.steps.fixed else UNKNOWN_FACTOR
         if self.short:
             factor = UNKNOWN_FACTOR
-        credit(m, call.argument(0, "loss") or NONE, divided_by=factor if steps > 1 else ONE)
+        loss = call.argument(0, "loss") or NONE
+        divided_by = factor if steps > 1 else ONE
+        credit(m, loss, divided_by=divided_by, retains=retains(call))
         return NONE
 
     # -- clipping: unscales by itself, and does so whenever it is called

@@ -28,7 +28,7 @@ from gradkeeper.lint.libraries.nn import Loaded, StateDict, module_of
 from gradkeeper.lint.libraries.optim import optimizer_of
 from gradkeeper.lint.libraries.python import Nothing
 from gradkeeper.lint.libraries.recording import Tape
-from gradkeeper.lint.libraries.tensors import Params, credit
+from gradkeeper.lint.libraries.tensors import Params, credit, retains
 from gradkeeper.lint.libraries.torch import NoSync, clip
 from gradkeeper.model import events as ev
 
@@ -97,7 +97,7 @@ class Fabric(StandIn):
 
     @visible
     def backward(self, call: Call) -> Value:
-        credit(call.m, call.argument(0, "tensor") or NONE)
+        credit(call.m, call.argument(0, "tensor") or NONE, retains=retains(call))
         return NONE
 
     @visible

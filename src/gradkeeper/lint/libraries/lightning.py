@@ -32,7 +32,7 @@ from gradkeeper.lint.libraries.driving import Framework, call_with, drive, metho
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
 from gradkeeper.lint.libraries.nn import Module
 from gradkeeper.lint.libraries.optim import Optimizer, Scheduler, optimizer_of
-from gradkeeper.lint.libraries.tensors import Params, credit
+from gradkeeper.lint.libraries.tensors import Params, credit, retains
 from gradkeeper.lint.libraries.torch import clip
 from gradkeeper.lint.libraries.unknowns import as_optimizer
 
@@ -134,7 +134,7 @@ class LightningModule(Module, Framework):
 
     @visible
     def manual_backward(self, call: Call) -> Value:
-        credit(call.m, call.argument(0, "loss") or NONE)
+        credit(call.m, call.argument(0, "loss") or NONE, retains=retains(call))
         return NONE
 
     @visible

@@ -57,6 +57,13 @@ class Note:
     """A loss that a network itself computed, out of sight."""
 
 
+@dataclass(slots=True, eq=False)
+class Graph:
+    """That of a loss. `freed_at`: after how many steps a backward went through it for good."""
+
+    freed_at: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Factor:
     """What a loss was multiplied by: a number, and unknown numbers above and below the line."""
@@ -150,6 +157,8 @@ class Tape:
         self.made_of: tuple[tuple[int, ...], frozenset[Hashable]] = ((), frozenset())
         """The rounds of the loops around the last loss, and the data it was made of, where that was
         there before."""
+        self.totals: dict[Site, tuple[str, tuple[Graph, ...]]] = {}
+        """Where a loss was last added to a total: the variable, and what that was made of then."""
         self.round_due: tuple[str, Site] | None = None
         """A round of a training loop that has not shown yet whether it has data of its own."""
 
@@ -214,7 +223,8 @@ class Tape:
 
 def close(m: Machine, tape: Tape, end: Site, *, early: bool) -> list[ev.Event]:
     """The finished tape, in the ledger's events."""
-    tape.notes = [*tape.earlier, *tape.notes, Note(ev.Close, end, fields={"early": early})]
+    ending = Note(ev.Close, end, fields={"early": early})
+    tape.notes = [*tape.earlier, *tape.notes, *_kept(tape), ending]
     _name_owners(tape)
     _settle_owners(m, tape)
     _settle_losses(m, tape)
@@ -251,6 +261,14 @@ def _excuse_repeated(tape: Tape) -> None:
         if note.kind is ev.Backward and note.site in tape.repeated:
             notes.append(Note(ev.Read, note.site, note.targets))
     tape.notes = notes
+
+
+def _kept(tape: Tape) -> Iterator[Note]:
+    """The totals that hold graphs of several steps: each was gone through, nobody can again."""
+    for site, (name, graphs) in tape.totals.items():
+        steps = {one.freed_at for one in graphs if one.freed_at is not None}
+        if len(steps) > 1:
+            yield Note(ev.Keep, site, fields={"total": name, "steps": len(steps)})
 
 
 def _names(targets: Iterable[Leaf | Owner], accounts: dict[Leaf, str]) -> tuple[str, ...]:
@@ -290,6 +308,7 @@ def _event(m: Machine, note: Note, names: tuple[str, ...]) -> list[ev.Event]:
         ev.Shuffle,
         ev.Resume,
         ev.Overrun,
+        ev.Keep,
         ev.Close,
         ev.Exhaust,
         ev.Update,

@@ -6,11 +6,13 @@ it was multiplied by on the way, and whether it is a mean.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from gradkeeper.lint.interpreter.expressions import OneShot
+from gradkeeper.lint.interpreter.facts import last_name
 from gradkeeper.lint.interpreter.objects import BuiltIn, Generator, StandIn, flatten, visible
 from gradkeeper.lint.interpreter.state import RaisedError
 from gradkeeper.lint.interpreter.values import (
@@ -30,7 +32,7 @@ from gradkeeper.lint.interpreter.values import (
     truth_value,
 )
 from gradkeeper.lint.libraries.leaves import Leaf, Leaves, atoms, leaves_in, words
-from gradkeeper.lint.libraries.recording import ONE, UNKNOWN_FACTOR, Factor, Note, Tape
+from gradkeeper.lint.libraries.recording import ONE, UNKNOWN_FACTOR, Factor, Graph, Note, Tape
 from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:
@@ -104,6 +106,7 @@ class Tensor(StandIn):
         "autocast",
         "factor",
         "flow",
+        "graphs",
         "leaf",
         "others",
         "reduction",
@@ -133,6 +136,8 @@ class Tensor(StandIn):
         self.autocast = autocast
         self.leaf = leaf
         self.serial = serial
+        self.graphs: tuple[Graph, ...] = ()
+        """Of the losses that it is the sum or the multiple of, once somebody has asked."""
 
     @property
     def key(self) -> Hashable:
@@ -173,6 +178,8 @@ class Tensor(StandIn):
         if self.leaf is not None:
             moved(m, Param([self.leaf]), (change,))
             return self
+        if sign == "+" and isinstance(change, Tensor):
+            return _grown(m, self, change)
         return None
 
     def invert(self, m: Machine, sign: str) -> Value:
@@ -196,7 +203,7 @@ class Tensor(StandIn):
 
     def like(self, m: Machine, **changes: object) -> Tensor:
         """The same tensor after something that keeps its history."""
-        return Tensor(
+        made = Tensor(
             self._text,
             self.flow | (frozenset((self.leaf,)) if self.leaf else frozenset()),
             self.others,
@@ -205,6 +212,8 @@ class Tensor(StandIn):
             scaler=self.scaler,
             autocast=self.autocast,
         )
+        made.graphs = _graphs_of(self)
+        return made
 
     def without_history(self) -> Tensor:
         return Tensor(self._text, frozenset(), _without_graph(self.others))
@@ -259,6 +268,7 @@ class Tensor(StandIn):
         made = mix(m, self.text, self, *call.values())
         if name in KEEPS:
             made.factor, made.reduction = self.factor, self.reduction
+            made.graphs = _graphs_of(self)
         elif name.rstrip("_") in SIGN_NAMES and call.args:
             made = combined(m, SIGN_NAMES[name.rstrip("_")], self, call.args[0])
         else:
@@ -271,7 +281,7 @@ class Tensor(StandIn):
 
     @visible
     def backward(self, call: Call) -> Value:
-        credit(call.m, self)
+        credit(call.m, self, retains=retains(call, place=1))
         return NONE
 
     @visible
@@ -465,6 +475,8 @@ def combined(m: Machine, sign: str, one: Tensor, other: Value, *, swapped: bool 
     other = other.resolve(m)
     made = mix(m, one.text, one, other)
     second = as_tensor(m, other) if _has_history(other) else None
+    behind = _graphs_of(second) if second is not None else ()
+    made.graphs = (*_graphs_of(one), *behind)[-MOST_GRAPHS:]
     if second is None or not (second.flow or OPEN in second.others):
         made.reduction = one.reduction
         made.factor = one.factor.times(_scaled(m, sign, other, swapped, one.factor.terms))
@@ -488,6 +500,34 @@ def combined(m: Machine, sign: str, one: Tensor, other: Value, *, swapped: bool 
     else:
         made.factor = ONE
     return made
+
+
+MOST_GRAPHS = 8
+
+
+def _graphs_of(one: Tensor) -> tuple[Graph, ...]:
+    if not one.graphs and (one.flow or OPEN in one.others):
+        one.graphs = (Graph(),)
+    return one.graphs
+
+
+def _grown(m: Machine, total: Tensor, loss: Tensor) -> Tensor:
+    """`total += loss`: whoever looks at the total later holds all graphs that went into it."""
+    made = combined(m, "+", total, loss)
+    if m.state(Modes).grad and _graphs_of(loss) and isinstance(m.node, ast.AugAssign):
+        m.state(Tape).totals[m.site()] = (last_name(m.node.target), made.graphs)
+    return made
+
+
+def retains(call: Call, *, place: int | None = None) -> bool:
+    """backward(retain_graph=True): the graph is for another one, which may be the total's.
+
+    `place` is where the first of these options stands among the arguments.
+    """
+    asked = [call.kwargs.get("retain_graph"), call.kwargs.get("create_graph")]
+    if place is not None:
+        asked += call.args[place : place + 2]
+    return any(one is not None and one.truth(call.m) is not False for one in asked)
 
 
 def _may_be_loss(value: Value) -> bool:
@@ -551,10 +591,19 @@ def _scaled(m: Machine, sign: str, other: Value, swapped: bool, terms: int = 1) 
 # -- what tensors do to gradients
 
 
-def credit(m: Machine, loss: Value, *, divided_by: Factor = ONE, scaler: str | None = None) -> None:
+def credit(
+    m: Machine,
+    loss: Value,
+    *,
+    divided_by: Factor = ONE,
+    scaler: str | None = None,
+    retains: bool = False,
+) -> None:
     """backward(): gradients are added to what the loss was computed from."""
     tape, modes = m.state(Tape), m.state(Modes)
     tensor = as_tensor(m, loss)
+    for one in _graphs_of(tensor) if not retains else ():
+        one.freed_at = tape.steps
     sources = tensor.sources()
     live = [leaf for leaf in atoms(leaves_in(sources)) if leaf.requires_grad]
     wanted = [leaf for leaf in live if not leaf.asked_for] or live
@@ -590,9 +639,9 @@ def credit(m: Machine, loss: Value, *, divided_by: Factor = ONE, scaler: str | N
         synced=synced,
         within=tape.within.name if tape.within else None,
     )
-    for one in sources:
-        if isinstance(one, Differentiated):
-            tape.repeated.add(one.by.site)
+    for source in sources:
+        if isinstance(source, Differentiated):
+            tape.repeated.add(source.by.site)
     if isinstance(loss, Tensor):
         loss.others |= {Differentiated(tape.notes[-1])}
     else:

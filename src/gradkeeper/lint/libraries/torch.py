@@ -43,6 +43,7 @@ from gradkeeper.lint.libraries.tensors import (
     mix,
     moved,
     parameters_in,
+    retains,
     uses_gradient,
 )
 from gradkeeper.lint.libraries.unknowns import as_module
@@ -290,7 +291,7 @@ def clip(m: Machine, target: Value, bound: Value | None, *, aware: bool = False)
 
 def _backward(call: Call) -> Value:
     given = call.argument(0, "tensors") or NONE
-    credit(call.m, mix_losses(call.m, given))
+    credit(call.m, mix_losses(call.m, given), retains=retains(call))
     return NONE
 
 

@@ -33,6 +33,7 @@ from gradkeeper.lint.libraries.tensors import (
     Tensor,
     credit,
     mix,
+    retains,
 )
 from gradkeeper.model import events as ev
 
@@ -242,7 +243,7 @@ def _backward(m: Machine, of: Unknown, call: Call) -> Value | None:
         if kind != "optimizer":
             m.doubt("a loss is handed to code that is not seen")
         return NONE
-    credit(m, of)
+    credit(m, of, retains=retains(call, place=1))
     return NONE
 
 

@@ -216,6 +216,8 @@ def _of_other(event: Event) -> str | None:
             return f"{event.loader} told where in its data to go on"
         case ev.Overrun():
             return f"{event.loader} goes on from its beginning all the same"
+        case ev.Keep():
+            return f"{event.total} grows, and keeps the graphs of {event.steps} steps"
         case ev.Exhaust():
             return f"{event.use}: a one-shot iterator of parameters, already used up"
     return None

@@ -29,6 +29,7 @@ def tap(calls: Calls) -> list[Undo]:
             if recorder is None:
                 return original(self, gradient, retain_graph, create_graph, inputs)
             backwards = recorder.backwards
+            backwards.retains = create_graph or bool(retain_graph)
             try:
                 backwards.begins([self], gradient)
             except Exception as error:
@@ -64,6 +65,8 @@ def tap(calls: Calls) -> list[Undo]:
             gradient = args[0] if args else options.get("grad_tensors")
             if isinstance(gradient, Sequence) and len(gradient) == 1:
                 gradient = gradient[0]
+            # Whatever it was asked to retain, its graph is not looked at again.
+            recorder.backwards.retains = True
             calls.tell(recorder.backwards.begins, several, gradient)
             try:
                 result = original(several, *args, **options)

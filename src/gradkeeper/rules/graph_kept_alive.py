@@ -1,0 +1,70 @@
+"""A loss is summed up with its graph, so that the graph of every batch stays alive.
+
+`total += loss` makes `total` a part of autograd: it leads back to every loss that was ever added to
+it, and nothing of their graphs can be freed while it is there. Memory grows with each batch, until
+it ends in the middle of an epoch. Nobody can use those graphs: their backward is done.
+
+```python bad
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+total = 0.0
+for x in torch.randn(8, 8, 4):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    total += loss  # <-
+print(total / 8)
+```
+
+To see it, print `total.requires_grad`, or watch the memory of the process.
+
+To fix it, add the number: `loss.item()`, or `loss.detach()` where the device should not be waited
+for.
+
+```python good
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+total = 0.0
+for x in torch.randn(8, 8, 4):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    total += loss.detach()
+print(total / 8)
+```
+
+A sum that is made to call `backward()` on it is not meant, nor one of the losses of a single step.
+"""
+
+from collections.abc import Iterator
+
+from gradkeeper.model.entry import Entry
+from gradkeeper.model.events import Keep
+from gradkeeper.model.finding import Because, Finding, Severity
+from gradkeeper.model.rule import Rule
+
+rule = Rule("GK606", "graph-kept-alive", Severity.WARNING, __doc__)
+
+
+@rule.at(Keep)
+def check(entry: Entry[Keep]) -> Iterator[Finding]:
+    event = entry.event
+    if event.steps < 2:
+        return
+    because = [
+        Because("credited", line, "is done with the graph that is kept") for line in event.lines
+    ]
+    yield rule.found(
+        entry,
+        f"adds a loss with its graph to `{event.total}`, which keeps the graph of every batch",
+        detail=f"`{event.total}` leads back to losses of several steps whose backward is done: "
+        "memory grows with each of them",
+        remedy=f"{event.total} += loss.item(), or loss.detach()",
+        because=because,
+    )
