@@ -400,17 +400,23 @@ DIVIDED_TWICE = """
     model, optimizer, loader = accelerator.prepare(model, optimizer, make_loader())
     for epoch in range(config.epochs):
         for step, batch in enumerate(loader, start={start}):
-            loss = model(batch).loss / accelerator.gradient_accumulation_steps
-            accelerator.backward(loss)
+            loss = model(batch).loss{by_hand}
+            accelerator.backward(loss){twice}
             if (step + 1) % accelerator.gradient_accumulation_steps == 0:
                 optimizer.step(){mark}
                 optimizer.zero_grad()
         optimizer.zero_grad()
 """
+BY_HAND = " / accelerator.gradient_accumulation_steps"
 twins(
     "a short first window of losses that are divided twice",
-    DIVIDED_TWICE.format(start=1, mark="  # <- GK202"),
-    DIVIDED_TWICE.format(start=0, mark=""),
+    DIVIDED_TWICE.format(start=1, by_hand=BY_HAND, mark="  # <- GK202", twice=""),
+    DIVIDED_TWICE.format(start=0, by_hand="", mark="", twice=""),
+)
+twins(
+    "windows of losses that are divided twice",
+    DIVIDED_TWICE.format(start=0, by_hand=BY_HAND, mark="", twice="  # <- GK207"),
+    DIVIDED_TWICE.format(start=0, by_hand="", mark="", twice=""),
 )
 
 
