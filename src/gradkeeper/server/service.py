@@ -14,7 +14,7 @@ from gradkeeper.lint.config import ConfigError, UnknownCodeError
 from gradkeeper.lint.files import decode
 from gradkeeper.model.finding import Finding
 from gradkeeper.server import protocol
-from gradkeeper.server.desk import Desk, Wishes
+from gradkeeper.server.projects import Projects, Settings
 from gradkeeper.server.text import Text
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ class Service:
     def __init__(self, server: LanguageServer, pause: float = PAUSE) -> None:
         self._server = server
         self._pause = pause
-        self._desk = Desk()
+        self._projects = Projects()
         self._held: dict[str, bytes] = {}
         self._versions: dict[str, int | None] = {}
         self._said: dict[str, list[Finding]] = {}
@@ -62,10 +62,10 @@ class Service:
         self._server.feature(lsp.TEXT_DOCUMENT_CODE_ACTION, options)(_function(self._actions))
 
     def _greeted(self, params: lsp.InitializeParams) -> None:
-        self._desk = Desk(self._folders(), wishes_in(params.initialization_options))
+        self._projects = Projects(self._folders(), settings_in(params.initialization_options))
 
     async def _moved(self, _: Any) -> None:
-        self._desk = Desk(self._folders(), self._desk.wishes)
+        self._projects = Projects(self._folders(), self._projects.settings)
         self._check_soon(0)
 
     def _folders(self) -> list[str]:
@@ -86,7 +86,7 @@ class Service:
 
     async def _saved(self, _: Any) -> None:
         """A file may have come that an import leads to."""
-        await self._at_work(self._desk.look_around)
+        await self._at_work(self._projects.look_around)
         self._check_soon(0)
 
     async def _closed(self, params: lsp.DidCloseTextDocumentParams) -> None:
@@ -120,7 +120,7 @@ class Service:
     async def _check(self, *, typing: bool) -> None:
         edits, held = self._edits, dict(self._held)
         try:
-            found = await self._at_work(lambda: self._desk.check(held))
+            found = await self._at_work(lambda: self._projects.check(held))
         except (ConfigError, UnknownCodeError) as error:
             self._complain(str(error))
             return
@@ -137,7 +137,7 @@ class Service:
         for path, findings in {**gone, **found}.items():
             if not findings and not self._said.get(path) and path not in held:
                 continue  # never spoken of
-            told = [protocol.diagnostic(one, text_of, self._desk.folders) for one in findings]
+            told = [protocol.diagnostic(one, text_of, self._projects.folders) for one in findings]
             self._server.text_document_publish_diagnostics(
                 lsp.PublishDiagnosticsParams(
                     uri=protocol.uri_of(path), diagnostics=told, version=self._versions.get(path)
@@ -164,13 +164,13 @@ class Service:
         first, last = params.range.start.line + 1, params.range.end.line + 1
         if not any(first <= one.site.line <= last for one in self._said.get(path, [])):
             return []
-        findings = await self._at_work(lambda: self._desk.with_fixes(path, held))
+        findings = await self._at_work(lambda: self._projects.with_fixes(path, held))
         text_of = self._texts(held)
         return [
             action
             for one in findings
             if first <= one.site.line <= last
-            for action in protocol.actions(one, text_of, self._desk.folders)
+            for action in protocol.actions(one, text_of, self._projects.folders)
         ]
 
     async def _fix_all(
@@ -179,13 +179,13 @@ class Service:
         """Editors ask for it before a file is saved."""
         if not any(protocol.FIX_ALL.startswith(kind) for kind in only):
             return []
-        new = await self._at_work(lambda: self._desk.mended(path, held))
+        new = await self._at_work(lambda: self._projects.mended(path, held))
         if new is None:
             return []
         return [protocol.fix_all(path, new, self._texts(held)(path))]
 
     async def _at_work(self, work: Callable[[], T]) -> T:
-        """In the one thread that the desk belongs to."""
+        """In the one thread that `Projects` belongs to."""
         return await asyncio.get_running_loop().run_in_executor(self._worker, work)
 
     def _texts(self, held: dict[str, bytes]) -> protocol.TextOf:
@@ -194,7 +194,7 @@ class Service:
 
         def text_of(path: str) -> Text:
             if path not in known:
-                known[path] = Text(self._desk.read(path, held), units)
+                known[path] = Text(self._projects.read(path, held), units)
             return known[path]
 
         return text_of
@@ -217,12 +217,12 @@ def _function(answer: Answer) -> Answer:
     return heard
 
 
-def wishes_in(options: Any) -> Wishes:
+def settings_in(options: Any) -> Settings:
     """The editor's settings: `select`, `extendSelect` and `ignore`, each a list of rules."""
     given = options if isinstance(options, dict) else {}
     lists = {name: given.get(name) or [] for name in ("select", "extendSelect", "ignore")}
     words = {name: [str(one) for one in found] for name, found in lists.items()}
-    return Wishes(words["select"], words["extendSelect"], words["ignore"])
+    return Settings(words["select"], words["extendSelect"], words["ignore"])
 
 
 def encoded(text: str) -> bytes:

@@ -12,7 +12,7 @@ from gradkeeper.model.finding import Finding
 
 
 @dataclass(slots=True)
-class Wishes:
+class Settings:
     """What the editor's settings ask for, beside those of pyproject.toml."""
 
     select: Sequence[str] = ()
@@ -25,10 +25,10 @@ class Wishes:
 
 
 @dataclass(slots=True)
-class Desk:
+class Projects:
     folders: Sequence[str] = ()
     """Of the workspace, absolute. A file outside of them is a project of its own."""
-    wishes: Wishes = field(default_factory=Wishes)
+    settings: Settings = field(default_factory=Settings)
     _checks: dict[tuple[str, bool], Incremental] = field(default_factory=dict)
 
     def look_around(self) -> None:
@@ -40,7 +40,7 @@ class Desk:
 
         ConfigError or UnknownCodeError where settings ask for what cannot be.
         """
-        selections = self.wishes.selections()
+        selections = self.settings.selections()
         found: dict[str, list[Finding]] = {path: [] for path in held}
         for folder, paths in self._by_folder(held).items():
             check = self._checking(folder, held, fixes=False)
@@ -52,7 +52,7 @@ class Desk:
 
     def with_fixes(self, path: str, held: Mapping[str, bytes]) -> list[Finding]:
         """What is said of one file, with fixes where there are any: each is tried first."""
-        selections = self.wishes.selections()
+        selections = self.settings.selections()
         check = self._checking(self._folder(path), held, fixes=True)
         findings = check.check([path])[path].findings
         return [one for one in findings if selections.wants(one)]
