@@ -45,7 +45,7 @@ PICTURES = {
     "statement-long.png": Picture("long.py", height=1180),
     "statement-zoomed.png": Picture("long.py", height=860, act=NEXT_FINDING),
     "statement-ranks.png": Picture("ranks.py", ranks=2),
-    "statement-unsynced.png": Picture("never_exchanged.py", height=742, ranks=2, norms=False),
+    "statement-unsynced.png": Picture("exchanged_too_early.py", height=742, ranks=2, norms=False),
     "statement-phone.png": Picture("five_findings.py", width=390, height=844, act=TO_TIMELINE),
 }
 TONES = {"1;31": "#ff8a80", "1;33": "#f2c260", "1;32": "#6fd39a", "1": "#ffffff", "2": "#8a94a3"}
@@ -145,7 +145,7 @@ def main(wanted: list[str]) -> int:
     IMAGES.mkdir(exist_ok=True)
     with TemporaryDirectory() as place, browsing() as browser:
         folder = Path(place)
-        for script in (*SCRIPTS.glob("*.py"), EXAMPLES / "never_exchanged.py"):
+        for script in (*SCRIPTS.glob("*.py"), EXAMPLES / "exchanged_too_early.py"):
             (folder / script.name).write_text(script.read_text())
         for name, picture in PICTURES.items():
             if not wanted or name in wanted:

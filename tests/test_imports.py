@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gradkeeper.extras import INSTALL_TORCH
 from gradkeeper.model import Site, Tape
 from gradkeeper.model.events import Close
 
@@ -14,6 +15,11 @@ import sys
 {code}
 heavy = [name for name in ("torch", "numpy", "safetensors", "tqdm") if name in sys.modules]
 sys.exit(f"imported: {{heavy}}" if heavy else 0)
+"""
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None
+from gradkeeper import Engine
 """
 RUN = "from gradkeeper.cli import main\nmain({arguments!r})"
 
@@ -45,6 +51,15 @@ def test_a_command_leaves_torch_out(command: list[str], tape: str) -> None:
     done = probe(RUN.format(arguments=arguments))
 
     assert done.returncode == 0, done.stderr
+
+
+def test_what_trains_says_how_to_get_torch_where_it_is_missing() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=False
+    )
+
+    last = done.stderr.strip().splitlines()[-1]
+    assert last == f"ModuleNotFoundError: gradkeeper.Engine needs torch: {INSTALL_TORCH}"
 
 
 def test_the_probe_notices_an_import_of_torch() -> None:

@@ -56,8 +56,26 @@ def test_the_first_loop_is_the_example_and_the_source_tells_of_it_too() -> None:
 
     (found,) = check_source(code, "train.py", ALL).findings
 
-    assert code == (ROOT / "examples" / "never_exchanged.py").read_text()
+    assert code == (ROOT / "examples" / "exchanged_too_early.py").read_text()
     assert (found.rule, code.splitlines()[found.line - 1].strip()) == ("GK501", "optimizer.step()")
+
+
+def test_the_engine_s_loop_passes_the_proof_below_it(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(generate.python_blocks(README)[2])
+
+    prove = [sys.executable, "-m", "gradkeeper", "prove-resume", "--kills", "1", "--"]
+
+    done = subprocess.run(
+        [*prove, sys.executable, "train.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "exact, the weights are equal bit for bit" in done.stdout
 
 
 def test_the_flag_one_line_earlier_is_right() -> None:

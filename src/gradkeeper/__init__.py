@@ -65,7 +65,16 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"gradkeeper has no {name!r}")
-    return getattr(import_module(home), name)
+    try:
+        module = import_module(home)
+    except ModuleNotFoundError as error:
+        from gradkeeper.extras import INSTALL_TORCH, TORCH
+
+        if not any(package.startswith(str(error.name)) for package in TORCH):
+            raise
+        said = f"gradkeeper.{name} needs {error.name}: {INSTALL_TORCH}"
+        raise ModuleNotFoundError(said, name=error.name) from None
+    return getattr(module, name)
 
 
 def __dir__() -> list[str]:

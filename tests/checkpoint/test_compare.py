@@ -65,3 +65,11 @@ def test_what_only_one_has_is_named() -> None:
         "state['l'][1]: nothing against 2",
         "state['b']: nothing against 2",
     ]
+
+
+def test_long_lists_of_numbers_are_one_difference() -> None:
+    """Python's random generator is 625 numbers: that it differs is one thing to know."""
+    left = {"random": tuple(range(625))}
+    right = {"random": (0, *range(2, 625), 7)}
+
+    assert told(left, right) == ["state['random']: 624 of 625 numbers differ"]

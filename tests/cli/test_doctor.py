@@ -58,6 +58,7 @@ def test_it_says_what_it_looked_at_and_what_not(capsys: pytest.CaptureFixture[st
     assert f"torch {torch.__version__}" in out
     assert f"{torch.get_num_threads()} threads" in out
     assert "not looked at: a checkpoint's machine (name its folder), your own step (--probe)" in out
+    assert len(out.splitlines()) == 2, "what is here, and the verdict, a line each"
 
 
 @pytest.mark.parametrize("named", ["folder", "checkpoint"])

@@ -25,6 +25,22 @@ def test_a_wrong_word_suggests_the_nearest(
     assert error.count("\n") == 1
 
 
+def test_a_code_that_is_no_rule_suggests_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "GK999"]) == 2
+
+    assert capsys.readouterr().err == (
+        "gradkeeper explain: there is no rule 'GK999'; `gradkeeper rules` lists them\n"
+    )
+
+
+def test_examples_are_told_apart_by_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "GK504"]) == 0
+
+    out = capsys.readouterr().out
+    assert "Wrong, as only a run can tell:\n\n```python\n" in out
+    assert "python bad" not in out
+
+
 def test_the_catalogue_has_a_line_for_each_rule(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rules"]) == 0
 

@@ -55,6 +55,24 @@ def test_a_restart_within_the_first_window_went_on_though_its_weights_are_the_fi
     assert not began_anew(restart, run())
 
 
+def test_batches_that_were_not_seen_are_not_said_to_be_the_same() -> None:
+    def without_batches(record: Record) -> Record:
+        events = [
+            replace(event, batch=None) if isinstance(event, BackwardRecord) else event
+            for event in record.events
+        ]
+        return replace(record, events=tuple(events))
+
+    restart = changed(without_batches(run(2, spoiled=True)), loss="another")
+
+    seen = parting(1, changed(run(2, spoiled=True), loss="another"), run(), TORCH)
+    unseen = parting(1, restart, without_batches(run()), TORCH)
+    assert seen is not None
+    assert unseen is not None
+    assert "for the same weights, batches and random numbers" in str(seen)
+    assert "were they drawn before the resume?" in str(unseen)
+
+
 def test_a_restart_that_had_less_to_do_went_on_though_no_state_tells() -> None:
     """A warm-up whose first step changed nothing: only the number of steps is left to see."""
     asleep: dict[str, Any] = {

@@ -179,3 +179,13 @@ def test_a_tape_can_be_judged_again(tmp_path: Path) -> None:
 def test_what_cannot_run_exits_2(tmp_path: Path) -> None:
     assert gradkeeper(tmp_path, "missing.py").returncode == 2
     assert gradkeeper(tmp_path).returncode == 2
+
+
+def test_what_is_no_script_is_said_to_be_none(tmp_path: Path) -> None:
+    (tmp_path / "loop.ipynb").write_text('{"cells": [null]}')
+
+    notebook, folder = gradkeeper(tmp_path, "loop.ipynb"), gradkeeper(tmp_path, ".")
+
+    assert (notebook.returncode, folder.returncode) == (2, 2)
+    assert "loop.ipynb is a notebook: `gradkeeper check` reads it" in notebook.stderr
+    assert ". is a folder: name the script in it" in folder.stderr

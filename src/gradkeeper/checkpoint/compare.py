@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     import numpy
 
 MISSING = object()
+MOST_ONE_BY_ONE = 16
+"""Longer lists of numbers, such as the state of Python's random generator, are one difference."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,19 @@ def differences(value: Any, other: Any, path: KeyPath = ()) -> Iterator[Differen
 
 
 def _of_lists(value: Any, other: Any, path: KeyPath) -> Iterator[Difference]:
+    if len(value) == len(other) > MOST_ONE_BY_ONE and _all_numbers((*value, *other)):
+        count = sum(_bits(left) != _bits(right) for left, right in zip(value, other, strict=True))
+        if count:
+            yield Difference(spelled("state", path), f"{count:,} of {len(value):,} numbers differ")
+        return
     for number in range(max(len(value), len(other))):
         left = value[number] if number < len(value) else MISSING
         right = other[number] if number < len(other) else MISSING
         yield from differences(left, right, (*path, number))
+
+
+def _all_numbers(values: tuple[Any, ...]) -> bool:
+    return all(isinstance(value, int | float) for value in values)
 
 
 @dataclass(frozen=True)

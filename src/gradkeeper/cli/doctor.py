@@ -57,12 +57,12 @@ def run(args: argparse.Namespace) -> int:
         tell(_line("probe", str(probe)))
         if not probe.repeats or probe.operations:
             wrong.append(str(probe))
-    tell(_verdict(wrong, args))
+    tell(f"{_verdict(wrong, args)}\n")
     return 1 if wrong else 0
 
 
 def _line(title: str, words: str) -> str:
-    return f"{title:<{WIDTH}}{words}"
+    return f"{title:<{WIDTH}}{words}\n"
 
 
 def _words(here: "Machine", version: str) -> str:

@@ -2,11 +2,13 @@
 
 import argparse
 import difflib
+import re
 
 from gradkeeper.cli.errors import CliError
 from gradkeeper.model import Rule
 
 NAME = "explain"
+CODE = re.compile(r"GK\d{3}", re.IGNORECASE)
 HELP = "explain a rule: what it finds, how to see it, how to fix it"
 
 
@@ -28,6 +30,9 @@ def find_rule(wanted: str) -> Rule:
     rule = by_word.get(wanted.lower())
     if rule is not None:
         return rule
+    if CODE.fullmatch(wanted):
+        # Well-formed, so not mistyped: the nearest number has nothing to do with it.
+        raise CliError(f"there is no rule {wanted!r}; `gradkeeper rules` lists them")
     near = difflib.get_close_matches(wanted.lower(), by_word, n=1, cutoff=0.0)[0]
     nearest = by_word[near]
     raise CliError(

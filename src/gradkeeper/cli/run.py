@@ -176,9 +176,20 @@ def _program(args: argparse.Namespace) -> tuple[str, list[str]]:
         words = words[1:]
     if not words:
         raise CliError("name a script to run, or a module with -m")
-    if args.module is None and not Path(words[0]).is_file():
-        raise CliError(f"{words[0]}: no such file")
+    if args.module is None:
+        _require_script(Path(words[0]))
     return words[0], words[1:]
+
+
+def _require_script(script: Path) -> None:
+    if script.is_dir():
+        raise CliError(f"{script} is a folder: name the script in it, or a module with -m")
+    if not script.is_file():
+        raise CliError(f"{script}: no such file")
+    if script.suffix == ".ipynb":
+        raise CliError(
+            f"{script} is a notebook: `gradkeeper check` reads it, %%gradkeeper watches its cells"
+        )
 
 
 def _recorded(args: argparse.Namespace, stack: ExitStack) -> Path | None:

@@ -174,7 +174,13 @@ def _numbers(rates: tuple[float | None, ...]) -> str:
 
 
 def _last_resort(pairs: Pairs) -> list[str]:
-    if any(mine.loss != theirs.loss for mine, theirs in pairs):
+    differing = [theirs for mine, theirs in pairs if mine.loss != theirs.loss]
+    if differing and differing[0].batch is None:
+        return [
+            "loss: it differs for the same weights and random numbers; what the batches held was "
+            "not seen, as no DataLoader handed them out: were they drawn before the resume?"
+        ]
+    if differing:
         return [
             "loss: it differs for the same weights, batches and random numbers; something else was "
             "not restored, such as buffers (BatchNorm), a mode, a loss scale or data read by hand"

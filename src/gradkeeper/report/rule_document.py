@@ -1,4 +1,4 @@
-"""A rule's document: as it is written, and as Markdown that any page can hold."""
+"""A rule's document: for a terminal, and as Markdown that any page can hold."""
 
 import re
 
@@ -10,12 +10,14 @@ ONLY = {"runtime": ", as only a run can tell", "static": ", as only the source c
 
 
 def plain(rule: Rule) -> str:
-    return f"{rule.code} {rule.name} [{rule.severity}]\n\n{rule.document.strip()}\n"
+    """Examples say in words which is which."""
+    document = FENCE.sub(_fence, rule.document.strip())
+    return f"{rule.code} {rule.name} [{rule.severity}]\n\n{document}\n"
 
 
 def markdown(rule: Rule) -> str:
-    """With a heading, and examples that say in words which is which."""
-    return f"# {FENCE.sub(_fence, plain(rule))}"
+    """With a heading."""
+    return f"# {plain(rule)}"
 
 
 def _fence(found: re.Match[str]) -> str:

@@ -70,7 +70,9 @@ def _card(finding: Finding, number: int) -> str:
 
 
 def _sentence(message: str) -> str:
-    return f"{message[:1].upper()}{message[1:]}."
+    # `step() applies …`: a function keeps its name.
+    begins = message if "(" in message.partition(" ")[0] else f"{message[:1].upper()}{message[1:]}"
+    return f"{begins}."
 
 
 def _words(text: str) -> str:

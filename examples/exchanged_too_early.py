@@ -1,4 +1,4 @@
-# Each rank trains a model of its own, the loss falls, and nothing says so.
+# Ranks exchange the first micro-batch of a window only, the loss falls, and nothing says so.
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
