@@ -100,6 +100,18 @@ FAULTS = {
             scaler.step(optimizer)
             scaler.update()
         """,
+    "a scaler that nobody updates": """
+        import contextlib
+
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+        with contextlib.suppress(RuntimeError):  # torch refuses
+            for x in torch.randn(6, 8, 4):
+                optimizer.zero_grad()
+                scaler.scale(model(x).square().mean()).backward()
+                scaler.step(optimizer)  # GK303
+        """,
     "clipped before the first backward, and with another loss's leftovers later on": """
         first, second = nn.Linear(4, 4), nn.Linear(4, 1)
         one = torch.optim.SGD(first.parameters(), lr=0.1)

@@ -45,7 +45,7 @@ PLANTED = {
     ),
     "accelerate, clipped each time": Planted(
         "accelerate_accumulate", "if accelerator.sync_gradients:", "if True:",
-        "GK304", "clip_grad_norm_", static=False,
+        "GK304", "clip_grad_norm_",
     ),
     "accelerate, divided by hand as well": Planted(
         "accelerate_accumulate", "accelerator.backward(loss)", "accelerator.backward(loss / 4)",
@@ -60,7 +60,6 @@ PLANTED = {
         "        accelerator.backward(nn.functional.mse_loss(model(inputs), targets))\n"
         "        accelerator.load_state(folder)\n",
         "GK403", "            optimizer.step()\n            optimizer.zero_grad()\n\n",
-        static=False,
     ),
     "fabric, not divided": Planted(
         "fabric_accumulate", "loss / 4", "loss", "GK201", "optimizer.step()",
@@ -116,6 +115,14 @@ PLANTED = {
         "transformers_compute_loss", "        outputs = model(**inputs)\n",
         "        model.zero_grad()\n        outputs = model(**inputs)\n",
         "GK102", "model.zero_grad()", static=False,
+    ),
+    "transformers, not divided": Planted(
+        "transformers_training_step", " / self.current_gradient_accumulation_steps", "",
+        "GK201", "Plain(model", static=False,
+    ),
+    "transformers, a loss that nobody divides": Planted(
+        "transformers_compute_loss", "    loss_is_scaled_for_ga = False\n\n", "",
+        "GK201", "Weighted(model", static=False,
     ),
     "transformers, an optimizer of another model": Planted(
         "transformers_compute_loss", "train_dataset=rows).train()",

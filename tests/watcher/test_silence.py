@@ -526,6 +526,21 @@ for x in torch.randn(20, 8, 4):
     opt_G.step()
 """
 
+SCALER_WITHOUT_GRADIENTS = """
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+for i, x in enumerate(torch.randn(20, 8, 4)):
+    optimizer.zero_grad()
+    if i % 5:
+        scaler.scale(model(x).square().mean()).backward()
+    try:
+        scaler.step(optimizer)
+        scaler.update()
+    except AssertionError:  # no inf checks were recorded: there was nothing to step
+        scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+"""
+
 GAN_ONE_SCALER = """
 G, D = nn.Linear(2, 4), nn.Linear(4, 1)
 opt_G = torch.optim.SGD(G.parameters(), lr=0.01)

@@ -71,6 +71,8 @@ class Arrivals:
         if frame is None:
             return site
         self.last = site
+        if step and self.loaders.held:
+            self.loaders.release()
         self.underway.forget_raised()
         self.way = None
         if self.underway.running:

@@ -116,13 +116,16 @@ class Backwards:
         optimizers = self._optimizers
         if optimizers.newcomers or optimizers.gone:
             optimizers.settle()
-        self._arrivals.loaders.unused.clear()
+        unused = self._arrivals.loaders.unused
+        first = bool(unused)
+        if first:
+            unused.clear()
         self._facts = losses.facts_of(tensors[0], gradient) if len(tensors) == 1 else losses.UNKNOWN
         self._items = self._loss = None
         moment = self._fast_path.again(self._facts.comparable())
         self._as_ever = moment is not None
         if moment is None:
-            self._begins(tensors)
+            self._begins(tensors, first=first)
             return
         site = self._site = self._arrivals.last = moment.arrival.site
         line = self._lines[site]
@@ -131,7 +134,8 @@ class Backwards:
             self._as_ever = False
             self._walk(tensors)
 
-    def _begins(self, tensors: list[torch.Tensor]) -> None:
+    def _begins(self, tensors: list[torch.Tensor], *, first: bool) -> None:
+        """`first`: since a batch was fetched."""
         start = self._fast_path.start()
         self._optimizers.sweep()
         site = self._site = self._arrivals.arrive()
@@ -151,6 +155,8 @@ class Backwards:
             self._look_for_totals(site)
         if due or (line.leaf and not self._log.steady):
             self._walk(tensors)
+        if self._arrivals.loaders.held:
+            self._tell_held(tensors, site, first=first)
         self._tell_batch(tensors, line, site)
         everyone = self._cohorts.everyone()
         self._manual.notice(everyone, site, using=True)
@@ -184,6 +190,21 @@ class Backwards:
             rounds.bringing.add(loop)
             line.inner = False
             self._inner.forget(site)
+
+    def _tell_held(self, tensors: list[torch.Tensor], site: Site, *, first: bool) -> None:
+        """Where a framework has fetched several batches: is this one of the next?"""
+        loaders = self._arrivals.loaders
+        loader = loaders.held[0][0]
+        beyond_doubt = self._inner.is_beyond_doubt(loader)
+        if first:
+            if not beyond_doubt:
+                self._inner.first(site, tensors)
+            return
+        if beyond_doubt:
+            self._inner.forget(site)
+            loaders.take()
+        elif self._inner.another(loader, site, tensors, self._optimizers.constants()):
+            loaders.take()
 
     @keep_from_compiler
     def ends(self) -> None:

@@ -149,7 +149,7 @@ class FastPath:
         if log.pattern is not self._pattern or self._running or self._reads:
             return None
         moment = self._moments.get(log.place)
-        if moment is None or moment.subject() is not subject:
+        if moment is None or moment.subject() is not subject or self._loaders.held:
             return None
         if moment.what is not what and moment.what != what:
             return None

@@ -1,4 +1,5 @@
-"""Whether the losses of an inner loop, with the step after it, come from one batch or from several.
+"""Whether the losses of an inner loop, with the step after it, come from one batch or from several;
+the same of losses that follow on several batches fetched in a row.
 
 Tasks and time steps of one batch share data: what their graphs hold lies in the same memory, be it
 the batch, a part of it, or a state that goes from one step to the next. Batches share nothing.
@@ -12,6 +13,8 @@ from gradkeeper.torch_private import SavedStorage, saved_storages
 from gradkeeper.watcher.loops import InnerLoop
 from gradkeeper.watcher.loss_graph import nodes_of
 
+Source = InnerLoop | str
+"""What brings batches: a loop, or a loader by its name."""
 BEYOND_DOUBT = 6
 """So many batches in a row that share nothing, and nobody looks any more."""
 
@@ -27,7 +30,7 @@ class InnerBatches:
     def __init__(self) -> None:
         self._before: dict[object, Held] = {}
         """By line: of the backward before."""
-        self._apart: dict[InnerLoop, int] = {}
+        self._apart: dict[Source, int] = {}
         """How often a loop's rounds shared nothing; -1 once they did."""
 
     def first(self, line: object, losses: list[torch.Tensor]) -> None:
@@ -35,11 +38,11 @@ class InnerBatches:
         self._before[line] = _held(losses, set())
 
     def another(
-        self, loop: InnerLoop, line: object, losses: list[torch.Tensor], constant: set[int]
+        self, source: Source, line: object, losses: list[torch.Tensor], constant: set[int]
     ) -> bool:
         """Whether a round of an inner loop has brought another batch. `constant`: storages that
         belong to modules, not to data."""
-        apart = self._apart.get(loop, 0)
+        apart = self._apart.get(source, 0)
         before = self._before.get(line)
         if apart < 0:
             return False
@@ -48,14 +51,14 @@ class InnerBatches:
             return False
         shares = now.storages.keys() & before.storages.keys() - constant
         if shares or now.parameters != before.parameters:
-            self._apart[loop] = -1
+            self._apart[source] = -1
             self._before.pop(line)
             return False
-        self._apart[loop] = apart + 1
+        self._apart[source] = apart + 1
         return True
 
-    def is_beyond_doubt(self, loop: InnerLoop) -> bool:
-        return self._apart.get(loop, 0) >= BEYOND_DOUBT
+    def is_beyond_doubt(self, source: Source) -> bool:
+        return self._apart.get(source, 0) >= BEYOND_DOUBT
 
     def forget(self, line: object) -> None:
         self._before.pop(line, None)

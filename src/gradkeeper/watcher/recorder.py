@@ -171,6 +171,7 @@ class Recorder:
     @keep_from_compiler
     def close(self) -> None:
         site = self.arrivals.last or self.sites.here()
+        self.arrivals.loaders.release()
         self.log.flush()
         self.optimizers.give_up()
         self.optimizers.bury(site)

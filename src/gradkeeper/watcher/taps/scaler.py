@@ -61,6 +61,10 @@ def _step(calls: Calls) -> Undo:
             calls.tell(recorder.steps.scaler_begins, self, optimizer)
             try:
                 result = original(self, optimizer, *args, **kw)
+            except Exception:
+                # It refuses a second step without an update: that was a step, and was not taken.
+                calls.tell(recorder.steps.scaler_ends, optimizer)
+                raise
             except BaseException:
                 recorder.arrivals.underway.scaling = None
                 raise
