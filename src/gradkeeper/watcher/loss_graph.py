@@ -5,6 +5,7 @@ Reads the names of nodes, and numbers that came from Python; of tensors only suc
 host. What it does not know it leaves None. The walk is slow, so it is made now and then only.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -117,8 +118,8 @@ def _divided_twice(node: Any) -> int | None:
 
 
 def _whole_divisor(factor: float | None) -> int | None:
-    if not factor:
-        return None
+    if not factor or not math.isfinite(1 / factor):
+        return None  # the loss may be multiplied by what is not a number
     whole = round(1 / factor)
     return whole if abs(whole * factor - 1) < 1e-6 else None
 
