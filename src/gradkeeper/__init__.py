@@ -14,7 +14,7 @@ report         findings as text, as data, and as the statement page
 server         the linter inside an editor
 cli            the commands
 integrations   inside pytest, Jupyter, trainers and TensorBoard
-testing        assertions for users' own training steps
+testing        assertions for users' own training steps and loaders
 source_line    which line of the user's led here
 tree           state is a tree: how it is walked
 rng            random number generators, read and put back

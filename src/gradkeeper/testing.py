@@ -1,4 +1,4 @@
-"""Assertions for users' own training steps, in pytest style."""
+"""Assertions for users' own training steps and loaders, in pytest style."""
 
 import os
 import shlex
@@ -77,6 +77,40 @@ def assert_resume_exact(
     proof = prove(words, kills=kills, seed=seed, share=share, cwd=folder, timeout=timeout)
     if not proof.exact:
         raise AssertionError(as_text(proof))
+
+
+def assert_loader_resumes(
+    loader: Iterable[Any] | Callable[[], Iterable[Any]],
+    *,
+    epochs: int = 2,
+    batches: int | None = None,
+) -> None:
+    """Fails unless a run that is killed anywhere in a loader goes on with the very same batches.
+
+    The data pipeline alone, without model and checkpoint: the loader is read for `epochs` epochs as
+    the engine reads it, and then from every place in them in a process of its own. Compared are the
+    batches, bit by bit, and the random numbers that a training would draw between them.
+
+        assert_loader_resumes(DataLoader(dataset, batch_size=8, shuffle=True, num_workers=2))
+
+    It reads about as often as there are places, so give it a small part of the data; `batches=20`
+    reads no more than the first 20 batches, also of a loader without an end. With the function that
+    builds the loader in its place, each process builds its own: then a seed that is missing in
+    there is found as well.
+    """
+    from gradkeeper.engine.data.trial import fault_of
+
+    if batches is not None and batches < 1:
+        raise ValueError(f"batches={batches}: at least one is to be read")
+    fault = fault_of(_builder(loader), epochs=epochs if batches is None else 1, batches=batches)
+    if fault:
+        raise AssertionError(fault)
+
+
+def _builder(loader: Any) -> Callable[[], Iterable[Any]]:
+    # A loader may be callable as well, as a wrapped iterable is.
+    is_loader = hasattr(loader, "__iter__") or hasattr(loader, "__getitem__")
+    return (lambda: loader) if is_loader else loader
 
 
 def _partitions(size: int) -> list[list[int]]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from torch.distributed.fsdp import FSDPModule
 
 F = TypeVar("F", bound=Callable[..., Any])
+Undo = Callable[[], object]
 
 # FSDP2. Under `set_requires_gradient_sync(False)` gradients wait in the unsharded parameters, which
 # no optimizer knows: `zero_grad()` leaves them, and the next backward adds to them.
@@ -223,12 +224,13 @@ def can_be_copied(loader: Any) -> bool:
     """A map-style loader that iterates as DataLoader does; a subclass may do as it likes."""
     if not isinstance(loader, DataLoader):
         return False
+    if isinstance(loader.dataset, IterableDataset | MapDataPipe):
+        return False
     kind = type(loader)
-    if kind.__iter__ is not DataLoader.__iter__:
-        return False
-    if kind._get_iterator is not DataLoader._get_iterator:
-        return False
-    return not isinstance(loader.dataset, IterableDataset | MapDataPipe)
+    if kind is stateful_loader():
+        return True
+    own = (kind.__iter__, kind._get_iterator)
+    return own == (DataLoader.__iter__, DataLoader._get_iterator)
 
 
 def copied_loader(loader: DataLoader[Any], **settings: Any) -> DataLoader[Any]:
@@ -236,6 +238,38 @@ def copied_loader(loader: DataLoader[Any], **settings: Any) -> DataLoader[Any]:
     made = copy.copy(loader)
     vars(made).update(settings, _iterator=None)
     return made
+
+
+def copied_as_plain(loader: DataLoader[Any], **settings: Any) -> DataLoader[Any]:
+    """A StatefulDataLoader has all that a DataLoader has: it iterates as one then."""
+    made = copied_loader(loader, **settings)
+    if type(loader) is stateful_loader():
+        made.__class__ = DataLoader
+    return made
+
+
+def stateful_loader() -> type | None:
+    """torchdata's, if anybody has imported it."""
+    module = sys.modules.get("torchdata.stateful_dataloader")
+    return getattr(module, "StatefulDataLoader", None)
+
+
+def make_quietly(loader: DataLoader[Any], mark: Callable[[], Undo]) -> Undo:
+    """What the making of the loader's next iterator draws is taken back, to where `mark` was."""
+    original = loader._get_iterator
+
+    def undo() -> None:
+        vars(loader).pop("_get_iterator", None)
+
+    def made() -> Any:
+        undo()
+        take_back = mark()
+        iterator = original()
+        take_back()
+        return iterator
+
+    vars(loader)["_get_iterator"] = made
+    return undo
 
 
 def end_workers(loader: DataLoader[Any]) -> None:

@@ -14,7 +14,8 @@ that runs while the test does, and fails with what was found:
 `on_finding` is "fail" (the default: at the end of the test), "raise" (at the user's line), "warn"
 (shown beside the test) or "record" (only kept, in `gradkeeper.findings`). Fixtures run before the
 test, so what they train is not watched. `gradkeeper.testing` holds assertions about a training step
-(assert_partition_invariant) and a whole program (assert_resume_exact).
+(assert_partition_invariant), a loader (assert_loader_resumes) and a whole program
+(assert_resume_exact).
 """
 
 from collections.abc import Generator

@@ -90,6 +90,10 @@ class Run:
         self.batches = self.feed.resume(state)
         set_generators(states)
 
+    def end_epoch(self) -> None:
+        """Asks once more, where all is handed out."""
+        assert next(self.batches, None) is None
+
     def go_on(self, *, epochs: int, most: int | None = None) -> bool:
         """Whether it came to the end of all epochs."""
         while most is None or len(self.seen) < most:
@@ -104,14 +108,26 @@ class Run:
         return False
 
 
-def in_parts(make: Callable[[], Any], parts: Sequence[int], *, epochs: int, seed: int = 0) -> Seen:
-    """The same in as many processes as there are parts and one, each of so many batches."""
+def in_parts(
+    make: Callable[[], Any],
+    parts: Sequence[int],
+    *,
+    epochs: int,
+    seed: int = 0,
+    ended: bool = False,
+) -> Seen:
+    """The same in as many processes as there are parts and one, each of so many batches.
+
+    `ended`: each part is whole epochs, and has come to their end.
+    """
     seed_all(seed)
     run = Run(make)
     seen: Seen = []
     for part in parts:
         run.go_on(epochs=epochs, most=part)
         seen += run.seen
+        if ended:
+            run.end_epoch()
         saved = run.save()
         seed_all(99)
         training()

@@ -89,3 +89,97 @@ def test_without_a_save_an_iterator_can_still_be_read() -> None:
     feed = feed_of(iter([1, 2, 3]))
 
     assert list(feed.begin(0)) == [1, 2, 3]
+
+
+class Timed:
+    """Another order in each process, as a shuffle that takes its seed from the time."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def __iter__(self) -> Any:
+        yield from torch.randperm(9, generator=torch.Generator().manual_seed(self.seed))
+
+
+def test_other_batches_than_before_are_refused() -> None:
+    seed_all(0)
+    run = Run(lambda: Timed(1))
+    run.go_on(epochs=1, most=3)
+    saved = run.save()
+
+    with pytest.raises(PositionError, match="Timed gives other batches than the 3 before the save"):
+        Run(lambda: Timed(2)).load(saved)
+
+
+class Stage:
+    """A part of a pipeline that counts epochs, and shuffles by their number."""
+
+    def __init__(self) -> None:
+        self.epoch = -1
+
+    def run(self) -> list[int]:
+        self.epoch += 1
+        order: list[int] = torch.randperm(
+            5, generator=torch.Generator().manual_seed(self.epoch)
+        ).tolist()
+        return order
+
+
+class Pipeline:
+    def __init__(self) -> None:
+        self.stages = [Stage()]
+
+    def __iter__(self) -> Any:
+        yield from self.stages[0].run()
+
+
+def test_numbers_that_parts_of_a_pipeline_count_up_are_kept() -> None:
+    plain = plainly(Pipeline, epochs=3)
+
+    for batches in (2, 7, 12):
+        assert same(in_parts(Pipeline, [batches], epochs=3), plain), batches
+    assert same(in_parts(Pipeline, [5], epochs=3, ended=True), plain)
+
+
+class Numbered(Stream):
+    """As a stream of Hugging Face's: the user counts its epochs."""
+
+    epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __iter__(self) -> Any:
+        for item in super().__iter__():
+            yield item + 1000 * self.epoch
+
+
+def test_the_epoch_of_a_dataset_is_kept_and_not_counted_up() -> None:
+    dataset = Numbered()
+    dataset.set_epoch(4)
+    feed = feed_of(DataLoader(dataset))
+    batches = feed.begin(0)
+    next(batches)
+
+    again = Numbered()
+    rest = list(feed_of(DataLoader(again)).resume(feed.state()))
+
+    assert again.epoch == 4
+    assert len(rest) == len(list(batches))
+
+
+class Clearing:
+    """Holds something that is gone at the next batch."""
+
+    def __init__(self) -> None:
+        self.notes: dict[str, Any] = {"generator": None}
+
+    def __iter__(self) -> Any:
+        self.notes.clear()
+        yield from (1, 2, 3)
+
+
+def test_a_place_for_a_generator_may_go() -> None:
+    plain = plainly(Clearing, epochs=1)
+
+    assert same(in_parts(Clearing, [1], epochs=1), plain)

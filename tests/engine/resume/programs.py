@@ -6,6 +6,7 @@ all that it computed.
 
 import hashlib
 import random
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from torch.optim import LBFGS, SGD, Adam, AdamW
 from torch.optim.lr_scheduler import OneCycleLR, ReduceLROnPlateau, StepLR
 from torch.utils.data import DataLoader, Dataset
 
-from gradkeeper.engine import Engine
+from gradkeeper.engine import Engine, EngineWarning
+from tests.engine.resume.data_kinds import KINDS as DATA_KINDS
+from tests.engine.resume.data_kinds import train as train_on
 from tests.engine.resume.model_kinds import KINDS, train
 
 Hook = Callable[[], None]
@@ -221,7 +224,7 @@ def closure(folder: Path, step: Hook, options: dict[str, Any]) -> str:
 
 
 def stateful(folder: Path, step: Hook, options: dict[str, Any]) -> str:
-    """torchdata's StatefulDataLoader."""
+    """torchdata's StatefulDataLoader, whose workers draw."""
     from torchdata.stateful_dataloader import StatefulDataLoader
 
     seed()
@@ -230,7 +233,7 @@ def stateful(folder: Path, step: Hook, options: dict[str, Any]) -> str:
     engine = Engine(net, optimizer, checkpoint=folder)
     engine.resume()
     loader = StatefulDataLoader(
-        Quiet(), batch_size=4, shuffle=True, num_workers=options.get("workers", 0)
+        Noisy(), batch_size=4, shuffle=True, num_workers=options.get("workers", 0)
     )
     for window in engine.windows(loader, size=3, epochs=2):
         with window:
@@ -239,13 +242,6 @@ def stateful(folder: Path, step: Hook, options: dict[str, Any]) -> str:
                 engine.save()
                 step()
     return digest(net.state_dict(), optimizer.state_dict())
-
-
-class Quiet(Noisy):
-    """Draws nothing: StatefulDataLoader does not keep its workers' generators."""
-
-    def __getitem__(self, place: int) -> tuple[Tensor, int]:
-        return self.x[place], int(self.y[place])
 
 
 def manual(folder: Path, step: Hook, options: dict[str, Any]) -> str:
@@ -290,7 +286,17 @@ def kinds(folder: Path, step: Hook, options: dict[str, Any]) -> str:
     return digest(train(kind, folder, step, Noisy(), track=options.get("track", True)))
 
 
+def data(folder: Path, step: Hook, options: dict[str, Any]) -> str:
+    """A pipeline of data_kinds.py."""
+    if DATA_KINDS[options["kind"]].needs:
+        # What other people's packages warn of is theirs.
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", EngineWarning)
+    seed()
+    return digest(train_on(options["kind"], folder, step))
+
+
 PROGRAMS: dict[str, Program] = {
     one.__name__: one
-    for one in (plain, half, owners, epochs, closure, stateful, manual, forgetful, kinds)
+    for one in (plain, half, owners, epochs, closure, stateful, manual, forgetful, kinds, data)
 }

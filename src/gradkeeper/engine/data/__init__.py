@@ -3,11 +3,18 @@
 feed           where a run is in its loader: what every kind of loader's feed does
 map_style      DataLoader over a map-style dataset, its indices and its workers
 samplers       what samplers hold, and the number that shuffles
-other_loaders  loaders with state_dict, lists, anything else by reading; and which feed fits
+stated         loaders that know their own place
+worker_draws   what the workers of those draw
+read_again     anything else, by reading up to its place
+other_loaders  lists of batches; and which feed fits a loader
+libraries      what is known of other people's loaders
 replay         calls that draw random numbers, made again
+content        what a batch holds, as a short hash
+counters       numbers that a loader's parts count up from epoch to epoch
 mersenne       how far a generator has come, as a number
 generators     generators wherever they are held, and all that may be drawn from
 signature      what must be the same on resume
+trial          a loader read whole, and again from every place in it
 """
 
 from gradkeeper.engine.data.feed import Feed

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils.data import DataLoader
 
 from gradkeeper import rng
 from gradkeeper.engine.errors import PositionError
@@ -26,12 +27,23 @@ LIBRARIES = ("builtins", "collections", "numpy", "torch", "torchvision", "typing
 LEAVES = (str, bytes, int, float, complex, type(None), type, types.ModuleType, torch.Tensor)
 
 
+# What is in a loader's iterator is made anew with each: queues, processes, counts of batches.
+ITERATOR = "_iterator"
+
+
 @dataclass(frozen=True, slots=True)
 class Slot:
     """Where a generator is: read anew each time, because it may be replaced by another one."""
 
     read: Callable[[], Any]
     put: Callable[[Any], None]
+
+    def now(self) -> Any:
+        """None as well where there is no such place any more."""
+        try:
+            return self.read()
+        except (AttributeError, LookupError, ValueError):
+            return None
 
 
 class Search:
@@ -54,12 +66,12 @@ class Search:
                 self.found[name] = slot
             else:
                 self._objects.append(getattr(thing, "__dict__", {}))
-                waiting.extend(_parts(name, thing))
+                waiting.extend(parts(name, thing))
         self._sizes = self._measured()
 
     def is_old(self) -> bool:
         """Something has come since: many datasets make their generator on first use."""
-        filled = any(slot.read() is not None for slot in self._empty)
+        filled = any(slot.now() is not None for slot in self._empty)
         return filled or self._measured() != self._sizes
 
     def _measured(self) -> list[int]:
@@ -76,11 +88,11 @@ def holder(roots: Mapping[str, Any], name: str) -> Slot | None:
             return slot
         if name.startswith(at) and id(thing) not in seen:
             seen.add(id(thing))
-            waiting.extend(_parts(at, thing))
+            waiting.extend(parts(at, thing))
     return None
 
 
-def _parts(name: str, thing: Any) -> Iterator[tuple[str, Any, Slot]]:
+def parts(name: str, thing: Any) -> Iterator[tuple[str, Any, Slot]]:
     match thing:
         case dict():
             for key in list(thing)[:WIDEST]:
@@ -120,6 +132,8 @@ def _of_function(name: str, function: types.FunctionType) -> Iterator[tuple[str,
 def _of_object(name: str, thing: Any) -> Iterator[tuple[str, Any, Slot]]:
     own = getattr(thing, "__dict__", {})
     for attribute in [*own, *_slots(thing)][:MOST]:
+        if attribute == ITERATOR and isinstance(thing, DataLoader):
+            continue
         try:
             value = getattr(thing, attribute)
         except AttributeError:
@@ -195,7 +209,7 @@ class RandomSources:
     def read_own(self) -> Reading:
         reading: Reading = {}
         for name, slot in self._own.items():
-            generator = slot.read()
+            generator = slot.now()
             if rng.is_generator(generator):
                 reading[name] = (rng.kind(generator), rng.read(generator))
         return reading
@@ -214,7 +228,7 @@ class RandomSources:
                 "such slot now: build the loader as it was built before"
             )
         self._own[name] = slot
-        generator = slot.read()
+        generator = slot.now()
         if rng.is_generator(generator) and rng.kind(generator) == kind:
             return generator
         # Made on first use, and this process has not used it yet.

@@ -19,7 +19,7 @@ from gradkeeper.engine.data.samplers import Samplers
 from gradkeeper.engine.data.signature import Fingerprint, length_of, signature_of_loader, spelled
 from gradkeeper.engine.errors import PositionError
 from gradkeeper.engine.preemption import protect_worker
-from gradkeeper.torch_private import copied_loader, end_workers
+from gradkeeper.torch_private import copied_as_plain, end_workers
 
 # What runs in a worker: the user's dataset and collate function, with their random numbers.
 #
@@ -395,8 +395,8 @@ def _copy_of(loader: DataLoader[Any], order: Order) -> DataLoader[Any]:
     """The loader with all of the user's settings that draws its indices through us."""
     if loader.num_workers == 0:
         name = "sampler" if loader.batch_sampler is None else "batch_sampler"
-        return copied_loader(loader, **{name: order})
-    return copied_loader(
+        return copied_as_plain(loader, **{name: order})
+    return copied_as_plain(
         loader,
         # Without a batch sampler a loader passes indices on as they are, and so our tasks.
         sampler=order,

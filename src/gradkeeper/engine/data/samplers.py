@@ -148,24 +148,34 @@ def _set(sampler: Any, attribute: str, value: Any) -> None:
 
 # The number by which a DistributedSampler shuffles. A loop over several epochs counts it up: left
 # alone, each epoch would have the first one's order. Where it starts is the user's choice.
+#
+# A dataset may have such a number too (a stream of Hugging Face's). There it is the user who counts
+# it up: it reorders even a stream that was never to be shuffled. It is kept all the same.
 
 
 def next_epoch(loader: Any) -> None:
-    set_numbers(loader, [number + 1 for number in numbers(loader)])
+    for sampler in chain(index_sampler(loader)).values():
+        if _is_numbered(sampler):
+            sampler.set_epoch(sampler.epoch + 1)
 
 
 def numbers(loader: Any) -> list[int]:
-    return [sampler.epoch for sampler in _numbered(loader)]
+    return [thing.epoch for thing in _numbered(loader)]
 
 
 def set_numbers(loader: Any, values: list[int]) -> None:
-    for sampler, value in zip(_numbered(loader), values, strict=True):
-        if sampler.epoch != value:
-            sampler.set_epoch(value)
+    for thing, value in zip(_numbered(loader), values, strict=True):
+        if thing.epoch != value:
+            thing.set_epoch(value)
 
 
 def _numbered(loader: Any) -> Iterator[Any]:
-    for sampler in chain(index_sampler(loader)).values():
-        if callable(getattr(sampler, "set_epoch", None)):
-            if type(getattr(sampler, "epoch", None)) is int:
-                yield sampler
+    samplers = chain(index_sampler(loader)).values()
+    for thing in (*samplers, getattr(loader, "dataset", None), loader):
+        if _is_numbered(thing):
+            yield thing
+
+
+def _is_numbered(thing: Any) -> bool:
+    has_method = callable(getattr(thing, "set_epoch", None))
+    return has_method and type(getattr(thing, "epoch", None)) is int
