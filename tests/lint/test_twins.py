@@ -1316,6 +1316,66 @@ twins(
     EVALUATED.format(mode="eval", mark=""),
 )
 
+BUFFERED = """
+    import torch
+    from torch import nn
+
+    def pooled(buffer, one):
+        buffer.append(one)
+        return buffer
+
+    def rows(size):
+        buffer = []
+        for batch in range(size):
+            for row in range(64):
+                place = 0
+                while place < 2048:
+                    while len(buffer) < 1000:
+                        for one in range(size):
+                            buffer = pooled(buffer, one)
+                    buffer.pop()
+                    place += 1
+            yield torch.tensor(buffer)
+
+    net = nn.Linear(2048, 1)
+    optimizer = torch.optim.Adam(net.parameters())
+    for x in rows(64):
+        {cleared}
+        net(x).mean().backward()
+        optimizer.step(){mark}
+"""
+twins(
+    "data out of a buffer that loops inside loops fill",
+    BUFFERED.format(cleared="pass", mark="  # <- GK101"),
+    BUFFERED.format(cleared="optimizer.zero_grad()", mark=""),
+)
+
+PHASES = """
+    import torch
+    from torch import nn
+    from options import args
+
+    encoder, decoder = nn.Linear(3, 3), nn.Linear(3, 3)
+    encoding = torch.optim.Adam(encoder.parameters())
+    decoding = torch.optim.Adam(decoder.parameters()){built}
+    for epoch in range(args.epochs):
+        for x in loader:
+            if epoch < args.first:
+                loss = encoder(x).mean()
+            else:
+                loss = {later}(encoder(x)).mean()
+            decoding.zero_grad()
+            encoding.zero_grad()
+            loss.backward()
+            encoding.step()
+            decoding.step(){mark}
+"""
+twins(
+    "a network that comes in with a later epoch",
+    PHASES.format(later="torch.tanh", built="  # <- GK106", mark="  # <- GK103"),
+    PHASES.format(later="decoder", built="", mark=""),
+)
+
 JOINS_LATER = """
     import torch
     from torch import nn

@@ -415,6 +415,8 @@ class State:
         self.facts = facts
         self.budget = budget
         self.operations = 0
+        self.quietly: dict[int, int] = {}
+        """By loop that does nothing to gradients: the operations it took so far."""
         self.frame = Frame({}, None, None, "<module>", "")
         self.node: ast.AST = ast.Pass(lineno=1, col_offset=0)
         self.loops: list[Loop] = []
@@ -818,7 +820,12 @@ class State:
         mode = self.plan.chance.get(key)
         if question.bound and mode is None:
             return self._up_to_bound(question, condition)
-        return _by_chance(mode, question, self.plan)
+        late = question.times > self.plan.rounds or self._in_a_later_epoch()
+        return _by_chance(mode, question, self.plan, late=late)
+
+    def _in_a_later_epoch(self) -> bool:
+        """A counter of epochs is asked about but once in each."""
+        return len(self.loops) > 1 and self.loops[0].kind == "outer" and self.loops[0].index > 0
 
     def _up_to_bound(self, question: Question, condition: Condition) -> bool:
         """A bound that was moved on when the counter passed it is not passed again at once."""
@@ -901,7 +908,7 @@ def _counts(value: Value) -> bool:
     return isinstance(value, Unknown) and not value.fixed and COUNT in value.sources()
 
 
-def _by_chance(mode: Mode | None, question: Question, plan: Plan) -> bool:
+def _by_chance(mode: Mode | None, question: Question, plan: Plan, *, late: bool) -> bool:
     if mode is None and question.rare:
         mode = "periodic"
     if mode is None:
@@ -911,7 +918,7 @@ def _by_chance(mode: Mode | None, question: Question, plan: Plan) -> bool:
     if mode == "no":
         return False
     if mode in ("later yes", "later no"):
-        return (question.times > plan.rounds) == (mode == "later yes")
+        return late == (mode == "later yes")
     if mode == "periodic":
         return question.times % max(2, plan.window) == 0
     return (question.times == ONCE_AT) == (mode == "once")

@@ -33,6 +33,10 @@ from gradkeeper.lint.interpreter.values import (
 
 MOST_QUIET = 16
 """Rounds of a known loop that does nothing to gradients."""
+QUIETLY = 3_000
+"""Operations after which such a loop has no further round."""
+QUIETLY_IN_ALL = 10_000
+"""Operations, each time that it was run taken together, after which it has one round only."""
 EPOCHS = 2
 WINDOWS = 3
 """Rounds of a loop that steps once for each loop inside it, or has a backward beside them."""
@@ -334,6 +338,9 @@ class Statements(Expressions):
         def each(element: Value) -> bool:
             if loop.index >= loop.rounds:
                 return True
+            if self._is_costly(loop, begun):
+                loop.exact = False
+                return True
             self.spend()
             self.node = node
             self.libraries.round_begins(self.whole, loop, element)
@@ -347,7 +354,7 @@ class Statements(Expressions):
                 return True
             return False
 
-        home = self.frame
+        home, begun = self.frame, self.operations
         before = dict(home.names) if kind == "quiet" else {}
         self.libraries.loop_begins(self.whole, loop)
         self.loops.append(loop)
@@ -356,6 +363,7 @@ class Statements(Expressions):
         finally:
             self.frame = home
             self.loops.remove(loop)
+        self._note_cost(loop, begun)
         self.node = node
         self.libraries.loop_ends(self.whole, loop)
         if kind == "quiet" and not loop.exact:
@@ -365,6 +373,20 @@ class Statements(Expressions):
         if not signals and node.orelse:
             return self.block(node.orelse)
         return None
+
+    def _is_costly(self, loop: Loop, begun: int) -> bool:
+        """A loop that does nothing to gradients, filling a buffer, say, has gone on for long."""
+        if loop.kind != "quiet" or not loop.index or id(loop.node) in self.facts.yielding:
+            return False
+        spent = self.operations - begun
+        if loop.index > 1 and spent > QUIETLY:
+            return True
+        return self.quietly.get(id(loop.node), 0) + spent > QUIETLY_IN_ALL
+
+    def _note_cost(self, loop: Loop, begun: int) -> None:
+        if loop.kind == "quiet":
+            before = self.quietly.get(id(loop.node), 0)
+            self.quietly[id(loop.node)] = before + self.operations - begun
 
     def _forget_counters(self, before: dict[str, Value]) -> None:
         """Numbers that a loop of unknown length has changed are not known after it."""
@@ -475,8 +497,9 @@ class Statements(Expressions):
         self.libraries.loop_begins(self.whole, loop)
         self.loops.append(loop)
         signal: Signal = None
+        begun = self.operations
         try:
-            while loop.index < MOST_WHILE:
+            while loop.index < MOST_WHILE and not self._is_costly(loop, begun):
                 answer = self.truth_of(node.test, loud=False)
                 if answer is False:
                     break
@@ -494,6 +517,7 @@ class Statements(Expressions):
                     break
         finally:
             self.loops.remove(loop)
+        self._note_cost(loop, begun)
         self.node = node
         self.libraries.loop_ends(self.whole, loop)
         if isinstance(signal, Return):
