@@ -1521,6 +1521,78 @@ twins(
     CLEARED_IN_PLACE.format(weight=".fill_(0)", bias="[:] = 0", mark=""),
 )
 
+ATTACK_ON_WEIGHTS = """
+    import torch
+    from texts import Tagger, batches
+
+
+    class Attack:
+        def __init__(self, model):
+            self.model, self.kept = model, {{}}
+
+        def attack(self):
+            for name, param in self.model.named_parameters():
+                if param.requires_grad and "embedding" in name:
+                    self.kept[name] = param.data.clone()
+                    norm = torch.norm(param.grad)
+                    if norm != 0:
+                        param.data.add_(param.grad / norm)
+
+        def restore(self):
+            for name, param in self.model.named_parameters():
+                if name in self.kept:
+                    param.data = self.kept[name]
+            self.kept = {{}}
+
+
+    def train(args):
+        model = Tagger()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        attack = Attack(model)
+        for number, (x, y) in enumerate(batches):
+            loss = model(x, y) / args.accumulation
+            loss.backward()
+            if args.adversarial:
+                attack.attack()
+                (model(x, y) / args.accumulation).backward()
+                attack.restore()
+            if (number + 1) % args.accumulation == 0:
+                optimizer.step(){mark}
+                {cleared}
+"""
+twins(
+    "an attack on weights that an optimizer owns, undone before it steps",
+    ATTACK_ON_WEIGHTS.format(cleared="pass", mark="  # <- GK101"),
+    ATTACK_ON_WEIGHTS.format(cleared="model.zero_grad()", mark=""),
+)
+
+CUT_AFTER_A_CHOICE = """
+    import torch
+    from einops import rearrange
+    from games import data, score
+
+    actor, critic = torch.nn.Linear(3, 1), torch.nn.Linear(3, 1)
+    actor_opt = torch.optim.Adam(actor.parameters())
+    critic_opt = torch.optim.Adam(critic.parameters())
+    for x, r in torch.utils.data.DataLoader(data):
+        rewards = r - actor(x).square().mean()
+        values = critic(x)
+        if values.ndim == 2:
+            rewards = rearrange(rewards, "b -> b 1")
+        (actor(x) * (rewards - values.detach())).mean().backward()
+        actor_opt.step(){mark}
+        actor_opt.zero_grad()
+        {cut}
+        score(values, rewards).mean().backward()
+        critic_opt.step()
+        critic_opt.zero_grad()
+"""
+twins(
+    "a target that is cut off in place, of which nobody knows how it was shaped",
+    CUT_AFTER_A_CHOICE.format(cut="pass", mark="  # <- GK104"),
+    CUT_AFTER_A_CHOICE.format(cut="rewards.detach_()", mark=""),
+)
+
 
 EVALUATED = """
     import torch

@@ -14,6 +14,7 @@ from gradkeeper.lint.interpreter.values import (
     Condition,
     Constant,
     Dict,
+    Either,
     List,
     Set,
     Slice,
@@ -57,12 +58,21 @@ class Expressions(State):
             frame = self.frame
             found = frame.names.get(node.id)  # type: ignore[attr-defined]
             if found is not None and not frame.outer:
-                return found
+                return found if type(found) is not Either else self._as_answered(found)
             return self.look_up(node.id)  # type: ignore[attr-defined]
         handler = HANDLERS.get(kind)
         if handler is None:
             return self.unknown("an expression")
         return handler(self, node)
+
+    def _as_answered(self, value: Value) -> Value:
+        """One of two values, where it was asked since which of them it is."""
+        while isinstance(value, Either):
+            known = self.answered(value.condition)
+            if known is None:
+                break
+            value = value.yes if known else value.no
+        return value
 
     def _constant(self, node: ast.Constant) -> Value:
         constants = self.facts.constants

@@ -56,7 +56,8 @@ def on_step(books: Books, event: ev.Step) -> Entry[ev.Step]:
 
 
 def on_move(books: Books, event: ev.Move) -> Entry[ev.Move]:
-    if event.gradient:
+    """What an optimizer owns is moved by hand for a while only: an attack on the weights, SAM."""
+    if event.gradient and not books.owners_of(event.accounts) - {BY_HAND}:
         owner = books.optimizer(BY_HAND, event.site)
         entry = spend(books, event, owner, event.accounts, None)
         for name in event.accounts:
