@@ -494,6 +494,31 @@ def test_the_option_that_a_finding_depends_on_is_told() -> None:
     assert str(told_when[0]).endswith(".type != 'cpu'")
 
 
+def test_an_option_that_is_shown_to_change_nothing_is_not_told() -> None:
+    names = "abcdefghijklmnopqrst"
+    options = "\n".join(f"if args.{name}: optimizer.zero_grad()" for name in names)
+    source = f"""
+import torch
+from options import args, data
+
+model = torch.nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+{options}
+keep = args.keep
+for x, y in torch.utils.data.DataLoader(data):
+    if keep:
+        print(x)
+    else:
+        optimizer.zero_grad()
+    (model(x) - y).square().mean().backward()
+    optimizer.step()
+"""
+
+    found = rehearse_files({"train.py": ast.parse(source)}, tuple(ALL))["train.py"].findings
+
+    assert [one.when for one in found if one.rule == "GK101"] == ["args.keep is true"]
+
+
 IN_A_BRANCH = """
     import argparse
 
@@ -1519,6 +1544,26 @@ twins(
     "gradients that are filled with zeros, not zeroed",
     CLEARED_IN_PLACE.format(weight=".clamp_(0)", bias="[0] = 0", mark="  # <- GK101"),
     CLEARED_IN_PLACE.format(weight=".fill_(0)", bias="[:] = 0", mark=""),
+)
+
+CLIPS_EACH_TIME = """
+    import torch
+    from texts import args, batches
+
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.AdamW(model.parameters())
+    for i, (x, y) in enumerate(batches):
+        loss = (model(x) - y).square().mean() / args.accumulation
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0){mark}
+        if {counted} == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+twins(
+    "a remainder that counts, beside one of a literal, on which nothing can be built",
+    CLIPS_EACH_TIME.format(counted="(i + 1) % args.accumulation", mark="  # <- GK304"),
+    CLIPS_EACH_TIME.format(counted="i + 1 % args.accumulation", mark=""),
 )
 
 ATTACK_ON_WEIGHTS = """

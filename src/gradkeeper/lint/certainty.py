@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
-from gradkeeper.lint.explore import Key, Run, compared, may_speak, refuted, without
+from gradkeeper.lint.explore import (
+    Key,
+    Run,
+    by_nearness,
+    compared,
+    may_speak,
+    refuted,
+    without,
+)
 from gradkeeper.model.finding import Finding, Severity
 
 FROM_ABSENCE = frozenset({"GK103", "GK105", "GK106", "GK107", "GK307", "GK401", "GK602"})
@@ -56,10 +64,13 @@ def _setting(key: Key, run: Run, runs: list[Run]) -> str | None:
     told = run.telling.get(key)
     if told is not None:
         return _as_text(run, told)
-    for name, answer in run.settings.items():
-        if all(other.settings.get(name, answer) != answer for other in against):
-            return _as_text(run, name)
-    return None
+    telling = [
+        name
+        for name, answer in run.settings.items()
+        if all(other.settings.get(name, answer) != answer for other in against)
+    ]
+    likeliest = by_nearness(telling, run, key, runs)
+    return _as_text(run, likeliest[0]) if likeliest else None
 
 
 def _branch(key: Key, run: Run, runs: list[Run]) -> str | None:

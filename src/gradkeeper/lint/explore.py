@@ -429,19 +429,27 @@ def _verify(program: Program, root: Root, runs: list[Run], tried: set[Hashable])
 def _tell_setting(
     program: Program, root: Root, run: Run, key: Key, runs: list[Run], tried: set[Hashable]
 ) -> None:
-    """Where other settings make a finding go away: looks for the one that does so by itself."""
-    for name in _suspected(run, key, runs)[:MOST_FLIPS]:
-        plan = run.plan.but(settings={**run.settings, name: not run.settings[name]})
-        if len(runs) >= MOST_RUNS + MOST_VERIFIED or not program.may_go_on(2):
+    """Where other settings make a finding go away: looks for the one that does so by itself.
+
+    Half of the suspects are changed at once, then half of those that are left.
+    """
+    suspects = _suspected(run, key, runs)
+    for _ in range(MOST_FLIPS):
+        some = suspects[: (len(suspects) + 1) // 2]
+        flips = {name: not run.settings[name] for name in some}
+        plan = run.plan.but(settings={**run.settings, **flips})
+        if not some or len(runs) >= MOST_RUNS + MOST_VERIFIED or not program.may_go_on(2):
             return
-        if _name_of(plan) in tried:
-            continue
         tried.add(_name_of(plan))
         other = rehearse(program, root, plan)
         runs.append(other)
-        if denies(other, run, key):
-            run.telling[key] = name
+        if not denies(other, run, key):
+            suspects = suspects[len(some) :]
+        elif len(some) == 1:
+            run.telling[key] = some[0]
             return
+        else:
+            suspects = some
 
 
 def _suspected(run: Run, key: Key, runs: list[Run]) -> list[Hashable]:
@@ -454,11 +462,25 @@ def _suspected(run: Run, key: Key, runs: list[Run]) -> list[Hashable]:
         for name, answer in run.settings.items()
         if all(other.settings.get(name) != answer for other in against)
     ]
+    found.sort(key=lambda name: sum(name not in other.settings for other in against))
+    return by_nearness(found, run, key, runs)
+
+
+def by_nearness(names: list[Hashable], run: Run, key: Key, runs: list[Run]) -> list[Hashable]:
+    """Settings, the likeliest cause of a finding first.
+
+    One that a run with the finding has otherwise is none, unless it is one of several. One in whose
+    branch a line of the finding lies is likelier than one that was asked somewhere else.
+    """
     near = {name for line in lines_of(run.findings[key]) for name in run.under.get(line, ())}
-    return sorted(
-        found,
-        key=lambda name: (name not in near, sum(name not in one.settings for one in against)),
-    )
+    having = [one for one in runs if key in one.findings and same_scenario(run, one, key[0])]
+
+    def order(name: Hashable) -> tuple[bool, bool]:
+        answer = run.settings[name]
+        either_way = any(one.settings.get(name, answer) != answer for one in having)
+        return either_way, name not in near
+
+    return sorted(names, key=order)
 
 
 def lines_of(finding: Finding) -> Iterator[tuple[str, int]]:

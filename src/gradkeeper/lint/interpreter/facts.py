@@ -418,7 +418,7 @@ class _Reader:
                 continue
             if kind is ast.Call:
                 self._call(line, node)  # type: ignore[arg-type]
-            elif kind is ast.BinOp and type(node.op) is ast.Mod:  # type: ignore[attr-defined]
+            elif kind is ast.BinOp and _counts(node):  # type: ignore[arg-type]
                 line.remainders.append(id(node))
                 self.facts.moduli[id(node)] = last_name(node.right)  # type: ignore[attr-defined]
                 self.facts.dividends[id(node)] = counter_name(node.left)  # type: ignore[attr-defined]
@@ -904,6 +904,11 @@ def _outside_loops(line: Line) -> Iterator[Line]:
         if not isinstance(one.node, (*LOOPS, *FUNCTIONS)):
             yield one
             yield from _outside_loops(one)
+
+
+def _counts(node: ast.BinOp) -> bool:
+    """A remainder of something that may count; `i + 1 % n`, and a text with `%s`, does not."""
+    return type(node.op) is ast.Mod and type(node.left) is not ast.Constant
 
 
 def counter_name(node: ast.AST) -> str:
