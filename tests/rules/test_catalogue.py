@@ -38,6 +38,7 @@ DESIGN = {
     "GK401": ("pending-not-saved", "warning"),
     "GK402": ("pending-zeroed-on-resume", "error"),
     "GK403": ("gradient-outlives-load", "error"),
+    "GK404": ("optimizer-not-restored", "warning"),
     "GK405": ("data-starts-over", "warning"),
     "GK501": ("unsynced-spend", "error"),
     "GK502": ("sync-every-microbatch", "info"),

@@ -76,6 +76,11 @@ class Account:
     moved: bool = False
     reset: bool = False
     """Weights were put back or set anew since an optimizer adopted it."""
+    loaded_from: str = ""
+    """The file that its weights came from, if nobody had trained them before."""
+    loaded_at: Site | None = None
+    written_at: Site | None = None
+    """The line that had written that file in the same run."""
     escaped: bool = False
     """It went to code that was not seen, which may have done anything to it."""
     kept: bool = False

@@ -46,6 +46,8 @@ class Books:
     real_steps: int = 0
     saves: dict[Site, int] = field(default_factory=dict)
     """By line: after how many steps it last saved with nothing waiting."""
+    written: dict[str, Site] = field(default_factory=dict)
+    """By file: the line that last saved to it."""
     unseen: bool = False
     """Some backward may have reached more than is known."""
     escaped: bool = False

@@ -232,21 +232,30 @@ class Move(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Save(Event):
-    """State was saved; `optimizers` names those whose state is in it, `gradients` if .grad is."""
+    """State was saved; `optimizers` names those whose state is in it, `gradients` if .grad is.
+
+    `path` is the file, where whoever loads it again can be told to do so.
+    """
 
     accounts: Names
     optimizers: Names = ()
     gradients: bool = False
     disk: bool = True
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restore(Event):
-    """Weights (and, with `gradients`, pending gradients) were loaded, from disk or from memory."""
+    """Weights (and, with `gradients`, pending gradients) were loaded, from disk or from memory.
+
+    `path` is the file, where it is known. `optimizers` are those whose own state was loaded.
+    """
 
     accounts: Names
     gradients: bool = False
     disk: bool = True
+    path: str = ""
+    optimizers: Names = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ Role = Literal[
     "zeroed",
     "built",  # where the optimizer was built
     "loaded",
+    "saved",
     "fetched",  # where a batch came from the data
     "faulted",  # where an exception came from
     "condition",  # what must hold for the finding to be one

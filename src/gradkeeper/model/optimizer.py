@@ -45,6 +45,8 @@ class Optimizer:
     """Code that was not seen has it for good, and may step it whenever it runs."""
     given: bool = False
     """It came from code that was not seen, and went to none."""
+    remembers: bool = False
+    """Its own state was loaded."""
     restored_at: Site | None = None
     """Where its weights were loaded from disk, if no gradient has come since."""
 

@@ -28,6 +28,7 @@ fp16_without_scaler       GK307 a float16 loss is sent back without a scaler
 pending_not_saved         GK401 a checkpoint is written while gradients wait, without them
 pending_zeroed_on_resume  GK402 gradients that a checkpoint brought back are zeroed
 gradient_outlives_load    GK403 gradients of the old weights are applied to loaded ones
+optimizer_not_restored    GK404 weights go on from a checkpoint, their optimizer does not
 data_starts_over          GK405 a loader is told where to go on after its iterator was made
 unsynced_spend            GK501 a step applies gradients that were not exchanged
 sync_every_microbatch     GK502 the ranks exchange gradients on every micro-batch
@@ -63,6 +64,7 @@ from gradkeeper.rules import (
     nonfinite_spent,
     not_checked,
     optimizer_in_loop,
+    optimizer_not_restored,
     orphan_parameter,
     pending_not_saved,
     pending_zeroed_on_resume,
@@ -111,6 +113,7 @@ ALL: tuple[Rule, ...] = (
     pending_not_saved.rule,
     pending_zeroed_on_resume.rule,
     gradient_outlives_load.rule,
+    optimizer_not_restored.rule,
     data_starts_over.rule,
     unsynced_spend.rule,
     sync_every_microbatch.rule,

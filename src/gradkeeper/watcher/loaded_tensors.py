@@ -13,15 +13,15 @@ MOST_REMEMBERED = 4096
 
 class LoadedTensors:
     def __init__(self) -> None:
-        self._loaded: dict[int, tuple[weakref.ref[torch.Tensor], bool]] = {}
-        """Tensors that were read, and whether from a disk (or from a buffer in memory)."""
+        self._loaded: dict[int, tuple[weakref.ref[torch.Tensor], bool, str]] = {}
+        """Tensors that were read, whether from a disk (or from a buffer in memory), which file."""
 
-    def add(self, thing: object, *, disk: bool) -> None:
+    def add(self, thing: object, *, disk: bool, path: str = "") -> None:
         """All tensors in nested containers."""
         for tensor, _ in tensors_in(thing):
             if len(self._loaded) >= MOST_REMEMBERED:
                 self._loaded.clear()
-            self._loaded[id(tensor)] = (weakref.ref(tensor), disk)
+            self._loaded[id(tensor)] = (weakref.ref(tensor), disk, path)
 
     def holds_grads_of(self, marks: list[Mark]) -> bool:
         """Whether these gradients were loaded: the very tensors, or equal ones."""
@@ -40,14 +40,19 @@ class LoadedTensors:
         # Zeros are equal to many things that are no gradient.
         if not self._loaded or tensor.is_sparse or not tensor.any():
             return False
-        alive = (reference() for reference, _ in self._loaded.values())
+        alive = (reference() for reference, _, _ in self._loaded.values())
         return any(one is not None and _equal(one, tensor) for one in alive)
 
     def is_from_disk(self, tensor: object) -> bool:
         found = self._found(tensor)
         return found is not None and found[1]
 
-    def _found(self, tensor: object) -> tuple[weakref.ref[torch.Tensor], bool] | None:
+    def path_of(self, tensor: object) -> str:
+        """The file that it came from; empty where that is not known."""
+        found = self._found(tensor)
+        return found[2] if found is not None else ""
+
+    def _found(self, tensor: object) -> tuple[weakref.ref[torch.Tensor], bool, str] | None:
         known = self._loaded.get(id(tensor))
         return known if known is not None and known[0]() is tensor else None
 

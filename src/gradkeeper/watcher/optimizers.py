@@ -1,6 +1,7 @@
 """Who owns what: optimizers as they are built and used, the parameters nobody owns, and names."""
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -54,6 +55,8 @@ class Optimizers:
         self._owners: weakref.WeakKeyDictionary[Any, KnownOptimizer] = weakref.WeakKeyDictionary()
         self._by_id: dict[int, tuple[weakref.ref[Any], KnownOptimizer]] = {}
         """The same, quicker."""
+        self.adopted: list[Callable[[list[Cohort]], None]] = []
+        """Told of what an optimizer takes as its own, before the books are."""
         self.newcomers: list[tuple[weakref.ref[Any], Site, int]] = []
         """Built, and not in the books yet."""
         self._candidates: list[weakref.ref[Any]] | None = None
@@ -162,6 +165,8 @@ class Optimizers:
         for cohort in cohorts:
             cohort.owners.add(owner.name)
         names = tuple(one.name for one in cohorts)
+        for tell in self.adopted:
+            tell(cohorts)
         self._accounts.post(ev.Adopt, here, owner.name, names, _is_stateful(optimizer))
         return owner.name
 

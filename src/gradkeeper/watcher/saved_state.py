@@ -1,15 +1,17 @@
 """State that was saved or loaded: which accounts it holds, and whether it came from a disk."""
 
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 
+from gradkeeper.model import Site
 from gradkeeper.model import events as ev
 from gradkeeper.watcher.accounts import Accounts
 from gradkeeper.watcher.arrivals import Arrivals
-from gradkeeper.watcher.gradients import Mark, grads_of
-from gradkeeper.watcher.loaded_tensors import DEPTH, LoadedTensors, tensors_in
+from gradkeeper.watcher.gradients import Cohort, Mark, grads_of
+from gradkeeper.watcher.loaded_tensors import DEPTH, MOST_REMEMBERED, LoadedTensors, tensors_in
 from gradkeeper.watcher.manual_changes import ManualChanges
 from gradkeeper.watcher.optimizers import Optimizers
 
@@ -29,8 +31,11 @@ class SavedState:
         self._optimizers = optimizers
         self._manual = manual
         self.loaded = loaded
+        self._early: dict[int, tuple[weakref.ref[torch.Tensor], str, Site]] = {}
+        """Parameters that were loaded before they had an account: from which file, and where."""
+        optimizers.adopted.append(self._adopted)
 
-    def saved(self, thing: object) -> None:
+    def saved(self, thing: object, path: str = "") -> None:
         if isinstance(thing, torch.nn.Module):
             thing = dict(thing.named_parameters())
         found = list(tensors_in(thing))
@@ -49,18 +54,48 @@ class SavedState:
         named = any("grad" in path.lower() for _, path in found)
         names = tuple(one.name for one in accounts if one.name in self._cohorts.all)
         owners = self._optimizers.all_names() if _has_optimizer(thing, DEPTH) else ()
-        self._accounts.post(ev.Save, site, names, owners, named or bool(grads & places), True)
+        path = path if all(_is_plain(one) for _, one in self._optimizers.named()) else ""
+        gradients = named or bool(grads & places)
+        self._accounts.post(ev.Save, site, names, owners, gradients, True, path)
 
     def restored(self, module: torch.nn.Module, state: Mapping[str, Any]) -> None:
         self._optimizers.settle()
         touched = list(self._cohorts.touched(module.parameters()))
+        path = next((self.loaded.path_of(one) for one in state.values()), "")
+        if path and not touched and len(self._early) < MOST_REMEMBERED:
+            site = self._arrivals.sites.here()
+            for one in module.parameters():
+                self._early[id(one)] = (weakref.ref(one), path, site)
         if touched:
             site = self._arrivals.arrive()
             disk = any(self.loaded.is_from_disk(one) for one in state.values())
-            self._accounts.post(ev.Restore, site, tuple(one.name for one in touched), False, disk)
+            names = tuple(one.name for one in touched)
+            self._accounts.post(ev.Restore, site, names, False, disk, path)
         for cohort in touched:
             for mark in cohort.marks:
                 mark.note_weight()
+
+    def _adopted(self, cohorts: list[Cohort]) -> None:
+        """Some of what an optimizer owns now may have been loaded before there was one."""
+        for cohort in cohorts if self._early else ():
+            alive = [one for one in (mark.parameter() for mark in cohort.marks) if one is not None]
+            known = [self._early.pop(id(one), None) for one in alive]
+            found = [one for one in known if one is not None and one[0]() is not None]
+            if found and len(found) == len(alive):
+                _, path, site = found[0]
+                self._accounts.post(ev.Restore, site, (cohort.name,), False, True, path)
+
+    def remembers(self, optimizer: torch.optim.Optimizer) -> None:
+        """Its own state was loaded."""
+        name = self._optimizers.adopt(optimizer)
+        if name is not None:
+            site = self._arrivals.arrive()
+            self._accounts.post(ev.Restore, site, (), False, True, "", (name,))
+
+
+def _is_plain(optimizer: torch.optim.Optimizer) -> bool:
+    """It loads its state by torch's own method, which is seen."""
+    return type(optimizer).load_state_dict is torch.optim.Optimizer.load_state_dict
 
 
 def _has_optimizer(thing: object, depth: int) -> bool:

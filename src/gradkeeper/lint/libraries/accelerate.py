@@ -27,7 +27,7 @@ from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
 from gradkeeper.lint.libraries.nn import StateDict, module_of
 from gradkeeper.lint.libraries.optim import Frameworks, Scheduler, optimizer_of
 from gradkeeper.lint.libraries.python import OpenRange
-from gradkeeper.lint.libraries.recording import ONE, UNKNOWN_FACTOR, Factor, Tape
+from gradkeeper.lint.libraries.recording import ONE, UNKNOWN_FACTOR, Factor, Owner, Tape
 from gradkeeper.lint.libraries.tensors import Modes, credit, retains
 from gradkeeper.lint.libraries.torch import NoSync, clip
 from gradkeeper.model import events as ev
@@ -61,7 +61,7 @@ class Accelerator(StandIn):
         """The window is the loader's last one, and not full: its weight is Accelerate's affair."""
         self.prepared: set[Hashable] = set()
         self.leaves: dict[Leaf, None] = {}
-        self.owners: dict[str, None] = {}
+        self.owners: dict[Owner, None] = {}
 
     @property
     def text(self) -> str:
@@ -127,7 +127,7 @@ class Accelerator(StandIn):
         optimizer, module = optimizer_of(of), module_of(of)
         if optimizer is not None:
             optimizer.frozen_while = self.idle
-            self.owners[optimizer.owner.name] = None
+            self.owners[optimizer.owner] = None
         elif isinstance(of, Scheduler):
             of.frozen_while = self.idle
         elif module is not None:

@@ -27,7 +27,7 @@ from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
 from gradkeeper.lint.libraries.nn import Loaded, StateDict, module_of
 from gradkeeper.lint.libraries.optim import optimizer_of
 from gradkeeper.lint.libraries.python import Nothing
-from gradkeeper.lint.libraries.recording import Tape
+from gradkeeper.lint.libraries.recording import Owner, Tape
 from gradkeeper.lint.libraries.tensors import Params, credit, retains
 from gradkeeper.lint.libraries.torch import NoSync, clip
 from gradkeeper.model import events as ev
@@ -195,16 +195,16 @@ def _given(call: Call) -> Value:
     return given[0] if len(given) == 1 else Tuple(given)
 
 
-def _held(call: Call) -> tuple[dict[Leaf, None], dict[str, None]]:
+def _held(call: Call) -> tuple[dict[Leaf, None], dict[Owner, None]]:
     """The networks and optimizers in a state that is saved or loaded."""
     leaves: dict[Leaf, None] = {}
-    optimizers: dict[str, None] = {}
+    optimizers: dict[Owner, None] = {}
     for one in flatten(call.values()):
         module, optimizer = module_of(one), optimizer_of(one)
         if module is not None:
             leaves.update(dict.fromkeys(module.leaves()))
         elif optimizer is not None:
-            optimizers[optimizer.owner.name] = None
+            optimizers[optimizer.owner] = None
         elif isinstance(one, StateDict):
             leaves.update(dict.fromkeys(one.leaves))
             optimizers.update(dict.fromkeys(one.optimizers))

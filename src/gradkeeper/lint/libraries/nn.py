@@ -28,7 +28,7 @@ from gradkeeper.lint.interpreter.values import (
     Value,
 )
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in, words
-from gradkeeper.lint.libraries.recording import Tape
+from gradkeeper.lint.libraries.recording import Owner, Tape
 from gradkeeper.lint.libraries.tensors import DISK, Modes, Param, Params, Tensor, mix, takes_over
 from gradkeeper.model import events as ev
 
@@ -367,7 +367,8 @@ class Module(StandIn):
         if isinstance(held, StateDict) and set(atoms(held.leaves)) - set(atoms(self.leaves())):
             takes_over(m.state(Tape), self.leaves())
         disk = not isinstance(held, (StateDict, Dict))
-        m.state(Tape).note(m, ev.Restore, self.leaves(), disk=disk and from_disk(state))
+        path = held.path if isinstance(held, Loaded) else ""
+        m.state(Tape).note(m, ev.Restore, self.leaves(), disk=disk and from_disk(state), path=path)
         return NONE
 
     @visible
@@ -411,7 +412,7 @@ class StateDict(StandIn):
 
     __slots__ = ("leaves", "optimizers")
 
-    def __init__(self, leaves: tuple[Leaf, ...] = (), optimizers: tuple[str, ...] = ()) -> None:
+    def __init__(self, leaves: tuple[Leaf, ...] = (), optimizers: tuple[Owner, ...] = ()) -> None:
         self.leaves = leaves
         self.optimizers = optimizers
 
@@ -425,7 +426,10 @@ class StateDict(StandIn):
 class Loaded(StandIn):
     """What torch.load() gives: state from a file."""
 
-    __slots__ = ()
+    __slots__ = ("path",)
+
+    def __init__(self, path: str = "") -> None:
+        self.path = path
 
     @property
     def text(self) -> str:

@@ -212,10 +212,11 @@ class Optimizer(StandIn):
 
     @visible
     def state_dict(self, call: Call) -> Value:
-        return StateDict((), (self.owner.name,))
+        return StateDict((), (self.owner,))
 
     @visible
     def load_state_dict(self, call: Call) -> Value:
+        call.m.state(Tape).note(call.m, ev.Restore, optimizers=(self.owner,))
         return NONE
 
     @visible

@@ -335,8 +335,10 @@ def _event(m: Machine, note: Note, names: tuple[str, ...]) -> list[ev.Event]:
             if guesses.is_accumulation(m.facts.gate_words):
                 fields["reduction"] = "assumed mean"
         return [ev.Backward(site=note.site, accounts=names, **fields)]
-    if not names:
+    if not names and not fields.get("optimizers"):
         return []
+    if "optimizers" in fields:
+        fields["optimizers"] = tuple(owner.name for owner in fields["optimizers"])
     fields["accounts"] = names
     return [note.kind(site=note.site, **fields)]
 

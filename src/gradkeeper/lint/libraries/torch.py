@@ -28,7 +28,7 @@ from gradkeeper.lint.libraries import amp, nn, optim
 from gradkeeper.lint.libraries.data import Loader, StatefulLoader, sampler_in, share_out
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
 from gradkeeper.lint.libraries.nn import Module, StateDict, module_of
-from gradkeeper.lint.libraries.recording import Tape
+from gradkeeper.lint.libraries.recording import Owner, Tape
 from gradkeeper.lint.libraries.tensors import (
     QUESTIONS,
     Fetched,
@@ -61,6 +61,8 @@ CUT = words(
     """isnan isinf isfinite argmax argmin eq ne is_tensor numel allclose equal isin any all
     logical_and logical_or logical_not argsort unique"""
 )
+OF_OPTIMIZERS = words("step param_groups add_param_group")
+OF_NETWORKS = words("parameters named_parameters train eval modules forward")
 CLIPS = words("clip_grad_norm_ clip_grad_value_ clip_grad_norm clip_grads_with_norm_")
 WRAPS = words("DataParallel DistributedDataParallel FullyShardedDataParallel")
 
@@ -319,7 +321,7 @@ def _autograd_grad(call: Call) -> Value:
 def _save(call: Call) -> Value:
     m = call.m
     leaves: dict[Leaf, None] = {}
-    optimizers: dict[str, None] = {}
+    optimizers: dict[Owner, None] = {}
     gradients = False
     given = call.argument(0, "obj") or NONE
     for one in flatten([given]):
@@ -331,7 +333,10 @@ def _save(call: Call) -> Value:
         elif uses_gradient(one):
             gradients = True
     if leaves:
-        m.state(Tape).note(m, ev.Save, leaves, optimizers=tuple(optimizers), gradients=gradients)
+        path = "" if _may_load_optimizers(m) else _path(call.argument(1, "f"))
+        owners = tuple(optimizers)
+        note = m.state(Tape).note
+        note(m, ev.Save, leaves, optimizers=owners, gradients=gradients, path=path)
     return NONE
 
 
@@ -417,7 +422,18 @@ def _first(call: Call) -> Value:
 
 
 def _loaded(call: Call) -> Value:
-    return nn.Loaded()
+    return nn.Loaded(_path(call.argument(0, "f")))
+
+
+def _may_load_optimizers(m: Machine) -> bool:
+    """Some line of the program loads the state of what is no network, if only in another run."""
+    asked = [found for found in m.facts.uses.values() if "load_state_dict" in found]
+    return any(found & OF_OPTIMIZERS or not found & OF_NETWORKS for found in asked)
+
+
+def _path(value: Value | None) -> str:
+    """Stands for a file: the same wherever the same name is written."""
+    return repr(value.key) if value is not None and value.fixed else ""
 
 
 def _setting(text: str) -> Callable[[Call], Value]:

@@ -1,6 +1,7 @@
 """State that leaves for a checkpoint, and comes back from one."""
 
 from gradkeeper.model import events as ev
+from gradkeeper.model.account import Account
 from gradkeeper.model.books import Books
 from gradkeeper.model.credit import Credit
 from gradkeeper.model.entry import Entry
@@ -10,7 +11,10 @@ from gradkeeper.model.value import replace
 def on_save(books: Books, event: ev.Save) -> Entry[ev.Save]:
     if event.disk and not event.gradients:
         _mark_waiting(books, event)
-    return books.untouched(event, event.accounts)
+    if event.path:
+        books.written[event.path] = event.site
+    owners = {name: books.optimizers[name] for name in event.optimizers if name in books.optimizers}
+    return books.untouched(event, event.accounts, optimizers=owners)
 
 
 def _mark_waiting(books: Books, event: ev.Save) -> None:
@@ -30,6 +34,9 @@ def _mark_waiting(books: Books, event: ev.Save) -> None:
 
 
 def on_restore(books: Books, event: ev.Restore) -> Entry[ev.Restore]:
+    for name in event.optimizers:
+        owner = books.optimizer(name, event.site)
+        books.optimizers[name] = replace(owner, remembers=True)
     if not event.disk:
         books.excuse_fresh(event.accounts, "moved")
         return books.change(event, event.accounts, lambda account: replace(account, reset=True))
@@ -41,7 +48,18 @@ def on_restore(books: Books, event: ev.Restore) -> Entry[ev.Restore]:
     for name in owners:
         owner = books.optimizers[name]
         books.optimizers[name] = replace(owner, restored_at=event.site)
-    return books.change(event, event.accounts, lambda account: replace(account, reset=True))
+
+    def loaded(account: Account) -> Account:
+        path = "" if account.used else event.path
+        return replace(
+            account,
+            reset=True,
+            loaded_from=path,
+            loaded_at=event.site,
+            written_at=books.written.get(path),
+        )
+
+    return books.change(event, event.accounts, loaded)
 
 
 def _restore_gradients(books: Books, event: ev.Restore) -> Entry[ev.Restore]:
