@@ -1667,6 +1667,61 @@ twins(
 )
 
 
+PLAYED = """
+    import gym
+    import torch
+    from torch import nn
+
+    class Scaled(gym.ActionWrapper):
+        def action(self, action):
+            return action * 2
+
+    class Learner(gym.Trainer):
+        pass
+
+    env = {env}
+    policy = nn.Linear(4, 2)
+    optimizer = torch.optim.Adam(policy.parameters())
+    runner = {runner}
+    state = env.reset()
+    for _ in range(100):
+        action = policy(torch.as_tensor(state))
+        state, reward, done, info = runner.step(action.detach().numpy())
+        loss = -(action * reward).mean()
+        optimizer.zero_grad()
+        loss.backward(){mark}
+"""
+twins(
+    "an environment of the program's own, whose step cannot be the optimizer's",
+    PLAYED.format(env="Scaled(gym.make('walker'))", runner="env", mark="  # <- GK107"),
+    PLAYED.format(
+        env="Scaled(gym.make('walker'))", runner="Learner(env, policy, optimizer)", mark=""
+    ),
+)
+WIPED = """
+    import torch
+    from tqdm import tqdm
+    from graphs import Net, loader
+
+    def train(model, optimizer):
+        for batch in tqdm(loader):
+            {first}
+            loss = model(batch.x).square().mean()
+            loss.backward()
+            {second}
+            optimizer.step(){mark}
+
+    model = Net()
+    optimizer = torch.optim.Adam([{{"params": model.gnn.parameters()}}])
+    train(model, optimizer)
+"""
+twins(
+    "zeroed before each step, of a network that is not seen and owned in part",
+    WIPED.format(first="pass", second="optimizer.zero_grad()", mark="  # <- GK103"),
+    WIPED.format(first="optimizer.zero_grad()", second="pass", mark=""),
+)
+
+
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:
     assert marked(FAULTY[name])

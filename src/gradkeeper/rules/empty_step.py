@@ -58,7 +58,9 @@ def at_step(entry: Entry[Step]) -> Iterator[Finding]:
     owner = entry.owner
     if owner is None or not entry.empty or owner.real or entry.wasted:
         return
-    if entry.escaped or entry.unseen or _served_otherwise(owner, entry.before):
+    if entry.escaped or _served_otherwise(owner, entry.before):
+        return
+    if entry.unseen and not _wiped_whole(entry):
         return
     if owner.restored_at and not _zeroed_on_purpose(entry):
         yield _after_load(entry, owner)
@@ -103,6 +105,11 @@ def _zeroed_before(entry: Entry[Step]) -> Site | None:
     """Gradients did come, and were zeroed where that may be meant: inside a closure, say."""
     accounts = [one for one in entry.before.values() if one.credited and one.zeroed_at]
     return accounts[0].zeroed_at if accounts else None
+
+
+def _wiped_whole(entry: Entry[Step]) -> bool:
+    """All that it owns was credited and then zeroed: whatever else the loss reaches."""
+    return all(account.credited and account.zeroed_at for account in entry.before.values())
 
 
 def _served_otherwise(owner: Optimizer, accounts: Mapping[str, Account]) -> bool:

@@ -341,6 +341,7 @@ class Machine(Statements):
             whole = Call(self, [cls, *call.args], call.kwargs, open=call.open)
             return self.run_function(special, whole)
         made = Instance(cls, self.count(cls))
+        made.given = tuple(call.values())
         made.native = self.libraries.native(self, made, call)
         start = cls.member("__init__")
         if isinstance(start, Function):

@@ -398,6 +398,8 @@ class Instance(Value):
     """Its caller is not seen: what is None may have been set by a method since."""
     fetching: set[str] = field(default_factory=set)
     """Attributes that are being looked for in set-up methods."""
+    given: tuple[Value, ...] = ()
+    """What it was made of, which a base class out of sight may have kept."""
 
     @property
     def key(self) -> Hashable:

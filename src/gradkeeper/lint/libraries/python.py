@@ -411,6 +411,12 @@ def _vars(call: Call) -> Value:
     return given.attribute(call.m, "__dict__")
 
 
+def _id(call: Call) -> Value:
+    """A number for an object, of which nothing is done."""
+    given = call.argument(0) or NONE
+    return Unknown(("id", given.key), f"id({given.text})", fixed=given.fixed)
+
+
 def _callable(call: Call) -> Value:
     return truth_value(Condition("callable", call.argument(0) or NONE))
 
@@ -776,6 +782,8 @@ BUILTINS: dict[str, Work] = {
     "type": _type,
     "vars": _vars,
     "callable": _callable,
+    "id": _id,
+    "hash": _id,
 }
 EXACT: dict[str, Work] = {
     "functools.partial": _partial,

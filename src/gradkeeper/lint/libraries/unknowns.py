@@ -52,6 +52,8 @@ SHOWS_MODULE = words(
 )
 
 PARAMETERS = words("parameters named_parameters")
+MOST_OBJECTS = 64
+"""Objects that are looked into for an optimizer or a network."""
 ABSTRACT = words("ABC abc.ABC Protocol")
 """Bases that set no attribute up."""
 
@@ -490,12 +492,43 @@ def _is_schedule(m: Machine, value: Value | None) -> bool:
 def _reaches_weights(m: Machine, what: Value, values: list[Value]) -> bool:
     """Whoever steps an optimizer must have it or the weights; `env.step(action)` has not."""
     receiver = what.of if isinstance(what, Unknown) else None
-    for one in flatten(values if receiver is None else [receiver, *values]):
-        if isinstance(one, (Instance, Optimizer)) or module_of(one) or leaves_in(one.sources()):
-            return True
+    if _holds_weights(m, values if receiver is None else [receiver, *values]):
+        return True
+    if isinstance(receiver, Instance):
+        return False
     if not isinstance(what, Unknown) or "(" in what.text:
         return False  # made by a call that was given none of it
     return not what.given or not all(owner.known for owner in m.state(Tape).owners)
+
+
+def _holds_weights(m: Machine, values: list[Value]) -> bool:
+    """An optimizer or weights are among these, or in what objects of the program hold."""
+    seen: set[Hashable] = set()
+    waiting = list(flatten(values))
+    while waiting:
+        one = waiting.pop()
+        module = module_of(one)
+        if module is None and (isinstance(one, Optimizer) or leaves_in(one.sources())):
+            return True
+        if module is not None and _has_an_owner(m, module):
+            return True
+        if isinstance(one, Unknown) and isinstance(role_of(m, one), (Optimizer, Module)):
+            return True
+        if not isinstance(one, Instance) or one.key in seen:
+            continue
+        if one.invented or len(seen) >= MOST_OBJECTS:
+            return True
+        seen.add(one.key)
+        waiting += flatten([*one.attributes.values(), *one.given])
+    return False
+
+
+def _has_an_owner(m: Machine, module: Module) -> bool:
+    """Some optimizer owns a part of it, or may do so."""
+    owners = m.state(Tape).owners
+    owned = {id(leaf) for owner in owners for leaf in atoms(owner.leaves)}
+    known = all(owner.known for owner in owners)
+    return not known or any(id(leaf) in owned for leaf in atoms(module.leaves()))
 
 
 def _read_gradients(m: Machine, values: list[Value]) -> None:
