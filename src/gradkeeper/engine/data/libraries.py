@@ -2,6 +2,7 @@
 read again, and habits of theirs that a resume has to know. By full names: nothing is imported.
 """
 
+import copy
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -150,6 +151,15 @@ def forget_start(dataset: Any) -> None:
     """A Hugging Face stream would begin each epoch where it was resumed, not only the first."""
     if HUGGING_FACE in full_names(dataset):
         dataset.load_state_dict(None)
+
+
+def state_of_loader(loader: Any) -> Any:
+    """A dataset of litdata's that was resumed does not know the epoch any more; its loader does."""
+    state = loader.state_dict()
+    if LITDATA_LOADER in full_names(loader):
+        state = copy.deepcopy(state)
+        state["dataset"]["current_epoch"] = state["current_epoch"]
+    return state
 
 
 def begins_anew_at_the_end(loader: Any) -> bool:

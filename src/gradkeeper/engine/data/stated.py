@@ -9,7 +9,11 @@ from torch.utils.data import DataLoader
 
 from gradkeeper.engine.data.feed import BatchCount, Handing, count_of, given, kept
 from gradkeeper.engine.data.generators import RandomSources
-from gradkeeper.engine.data.libraries import begins_anew_at_the_end, ends_twice
+from gradkeeper.engine.data.libraries import (
+    begins_anew_at_the_end,
+    ends_twice,
+    state_of_loader,
+)
 from gradkeeper.engine.data.samplers import numbers, set_numbers
 from gradkeeper.engine.data.signature import fingerprint_of, length_of, signature_of
 from gradkeeper.engine.data.worker_draws import DrawWatch, keeping_draws, keeps_draws
@@ -64,7 +68,7 @@ class StatedFeed:
                 "training loop, seed each item's generator by something in the item, or set "
                 "num_workers=0"
             )
-        state = self._loader.state_dict()
+        state = state_of_loader(self._loader)
         digest, epochs = fingerprint_of(state), numbers(self._users)
         own = kept(self._sources.read_own())
         return {
