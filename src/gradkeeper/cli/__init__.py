@@ -24,6 +24,7 @@ errors        what ends a command with a message and exit code 2
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -75,15 +76,36 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gradkeeper",
         description="Every gradient a loss produces should reach the weights exactly once.",
+        formatter_class=Help,
     )
     parser.add_argument("--version", action="version", version=f"gradkeeper {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     named = [name for name in COMMANDS if name in arguments[:1]]
     for command in map(load, named or COMMANDS):
-        one = commands.add_parser(command.NAME, help=command.HELP, description=command.HELP)
+        one = commands.add_parser(
+            command.NAME, help=command.HELP, description=command.HELP, formatter_class=Help
+        )
         command.configure(one)
         one.set_defaults(run=command.run)
     return parser
+
+
+class Help(argparse.HelpFormatter):
+    """As wide as the terminal. One is made for each option, and the parser's own way to ask for
+    the width loads every kind of archive there is."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+def _columns() -> int:
+    told = os.environ.get("COLUMNS", "")
+    if told.isdecimal() and int(told):
+        return int(told)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):
+        return 80
 
 
 def load(name: str) -> Any:

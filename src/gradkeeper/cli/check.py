@@ -6,14 +6,21 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gradkeeper.cli.errors import CliError
-from gradkeeper.cli.output import add_terminal_options, rendered, rendered_as, write_file
+from gradkeeper.cli.output import (
+    add_terminal_options,
+    as_path,
+    rendered,
+    rendered_as,
+    write_file,
+)
 from gradkeeper.cli.streams import complain, tell
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gradkeeper.lint.program import TrainingLoop
     from gradkeeper.model.finding import Finding
 
@@ -70,17 +77,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--traceback", action="store_true", help="show where gradkeeper itself failed (GK001)"
     )
-    parser.add_argument("--baseline", type=Path, metavar="FILE", help="tell only what is new")
-    parser.add_argument("--write-baseline", type=Path, metavar="FILE", help="accept what is there")
+    parser.add_argument("--baseline", type=as_path, metavar="FILE", help="tell only what is new")
+    parser.add_argument(
+        "--write-baseline", type=as_path, metavar="FILE", help="accept what is there"
+    )
 
 
-def _report_in_file(text: str) -> tuple[str, Path]:
+def _report_in_file(text: str) -> "tuple[str, Path]":
     from gradkeeper.report import FORMATS
 
     name, equals, path = text.partition("=")
     if name not in FORMATS or not equals or not path:
         raise argparse.ArgumentTypeError(f"{text!r}: FORMAT=FILE, of {', '.join(FORMATS)}")
-    return name, Path(path)
+    return name, as_path(path)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -250,7 +259,7 @@ def _print_of(finding: "Finding", held: dict[str, bytes]) -> str:
 
     path = finding.site.file
     try:
-        raw = held[path] if path in held else Path(path).read_bytes()
+        raw = held[path] if path in held else as_path(path).read_bytes()
     except OSError:
         raw = b""
     lines = lines_in(raw, finding.cell)

@@ -3,24 +3,32 @@
 import argparse
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from gradkeeper.cli.errors import CliError
 from gradkeeper.cli.streams import tell
 from gradkeeper.model import Finding, Severity
-from gradkeeper.report import FORMATS, text
+from gradkeeper.report import FORMATS
 from gradkeeper.report.paint import CHOICES, paint_for
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gradkeeper.model import Event
+
+
+def as_path(text: str) -> "Path":
+    """For options: most commands are given no path, and need not load what paths are made of."""
+    from pathlib import Path
+
+    return Path(text)
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=FORMATS, default="text", help="how findings are written (text)"
     )
-    parser.add_argument("--output", type=Path, metavar="FILE", help="where to (standard output)")
+    parser.add_argument("--output", type=as_path, metavar="FILE", help="where to (standard output)")
 
 
 def counted(findings: Iterable[Finding]) -> list[Finding]:
@@ -39,7 +47,7 @@ def add_terminal_options(parser: argparse.ArgumentParser) -> None:
 
 def add_report_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--report", type=Path, metavar="PAGE.html", help="write the statement, as one web page"
+        "--report", type=as_path, metavar="PAGE.html", help="write the statement, as one web page"
     )
 
 
@@ -53,6 +61,8 @@ def rendered(
     """As the options ask; coloured only where a person reads it."""
     if args.format != "text":
         return rendered_as(args.format, findings)
+    from gradkeeper.report import text
+
     paint = paint_for(stream, args.color)
     return text.render(findings, paint=paint, quiet=args.quiet, nothing=nothing)
 
@@ -77,7 +87,7 @@ def write_findings(
     write_file(args.output, rendered(findings, args, None, nothing=nothing))
 
 
-def write_file(path: Path, content: str) -> None:
+def write_file(path: "Path", content: str) -> None:
     try:
         # A file name may hold bytes that are no UTF-8: better a question mark than no report.
         path.write_text(content, encoding="utf-8", errors="replace")

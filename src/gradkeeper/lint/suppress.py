@@ -5,7 +5,6 @@ findings that an old code base already has by rule, file and the text of their l
 survive edits elsewhere.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -94,11 +93,15 @@ def fingerprint(finding: Finding, path: str, line: str) -> str:
 def dump_baseline(prints: Iterable[str]) -> str:
     counts = Counter(prints)
     body = {"version": VERSION, "findings": dict(sorted(counts.items()))}
+    import json
+
     return json.dumps(body, indent=2) + "\n"
 
 
 def load_baseline(text: str) -> Counter[str]:
     """ValueError if it is no baseline."""
+    import json
+
     body = json.loads(text)
     if not isinstance(body, dict) or body.get("version") != VERSION:
         raise ValueError("not a gradkeeper baseline of version 1")
