@@ -33,7 +33,7 @@ FEW = 12
 """Files that are not worth a second process."""
 SMALL_TREE = 400
 """Up to here, files that do not train are parsed as well, to say where they cannot be."""
-RARELY = 300_000
+RARELY = 1_000_000
 """Objects between two searches for garbage: syntax trees are large and hold no cycles."""
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from gradkeeper.lint.coverage import TOO_LARGE, Coverage
 from gradkeeper.lint.imports import Project
-from gradkeeper.lint.interpreter.facts import CREDITS, FUNCTIONS, TrainingFunction
+from gradkeeper.lint.interpreter.facts import CREDITS, DEFINITIONS, TrainingFunction
 from gradkeeper.lint.interpreter.machine import Machine
 from gradkeeper.lint.interpreter.objects import Class, Function, Instance, StaticMethod
 from gradkeeper.lint.interpreter.state import (
@@ -182,6 +182,8 @@ class Program:
     """Where a line is told to be: the cells of a notebook."""
     judged: dict[tuple[ev.Event, ...], dict[Key, Finding]] = field(default_factory=dict)
 
+    waiting: list[TrainingFunction] = field(default_factory=list)
+    """Functions that train and that no run has come to, as of the last time somebody looked."""
     begun: int = 0
     """The operations up to the beginning that is explored now."""
 
@@ -253,17 +255,18 @@ def _is_script(tree: ast.Module) -> bool:
 
 def _next_root(program: Program) -> Root | None:
     """A function that trains and was not come to; those that others of them call come later."""
-    waiting: list[TrainingFunction] = [
+    waiting = program.waiting = [
         one
-        for one in program.project.facts.functions_that_train
+        for one in program.waiting or program.project.facts.functions_that_train
         if one.node not in program.visited and one.file in program.project.files
     ]
     if len(waiting) > MANY:
         # In a program this large, most are so called by chance: something else has the same name.
         waiting = [one for one in waiting if one.by_itself]
     names = {one.node.name for one in waiting}
-    waiting = [one for one in waiting if one.by_itself or names & one.refers - {one.node.name}]
-    called = {word for one in waiting for word in one.refers if word != one.node.name}
+    others = {one.node: (names & one.refers) - {one.node.name} for one in waiting}
+    waiting = [one for one in waiting if one.by_itself or others[one.node]]
+    called = {word for one in waiting for word in others[one.node]}
     for one in waiting:
         if one.node.name not in called:
             break
@@ -734,6 +737,7 @@ def rehearse(program: Program, root: Root, plan: Plan) -> Run:
             program.project.facts.loud.update(id(node) for node in loud.nodes)
         finally:
             program.operations += machine.operations
+            machine.let_go()
     return Run(plan, {}, doubts=("branches that cannot be told apart",), ended=False)
 
 
@@ -814,13 +818,13 @@ def _start(
     home = root.home
     frame = m.frame = _prepared(m, program, root.path)
     if home is None:
-        function = _find_function(frame, node)
+        function = _find_function(m, frame, node)
         if function is None:
             outer = m.define(node)
             function = outer
         _call_each_batch(m, program, node, function)
         return
-    cls = _find_class(frame, home)
+    cls = _find_class(m, frame, home)
     if cls is None:
         return
     start = cls.member("__init__")
@@ -915,16 +919,18 @@ def _is_zeroed(tape: Tape, owner: Owner) -> bool:
 def _prepared(m: Machine, program: Program, path: str) -> Frame:
     """Definitions and constants of the file: what it does by itself was rehearsed before."""
     facts = program.project.facts
+    waiting = facts.can_wait(path)
     quiet: list[ast.stmt] = [
         one
         for one in program.project.files[path].body
-        if isinstance(
-            one, (*FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
-        )
+        if (isinstance(one, DEFINITIONS) and waiting.get(one.name) is not one)
+        or isinstance(one, (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign))
         or (isinstance(one, (ast.Try, ast.If)) and not facts.is_loud(one))
     ]
-    tree = ast.Module(quiet, [])
-    return m.run_module(tree, path, "module")
+    frame = m.module_frame(path, "module")
+    frame.waiting = dict(waiting)
+    m.run_in(frame, quiet)
+    return frame
 
 
 def _arguments(m: Machine, function: Function) -> list[Value]:
@@ -942,13 +948,17 @@ def _arguments(m: Machine, function: Function) -> list[Value]:
     return found
 
 
-def _find_function(frame: Frame, node: ast.AST) -> Function | None:
-    found = frame.names.get(node.name)  # type: ignore[attr-defined]
+def _defined(m: Machine, frame: Frame, name: str) -> Value | None:
+    return frame.names.get(name) or m.define_now(frame, name)
+
+
+def _find_function(m: Machine, frame: Frame, node: ast.AST) -> Function | None:
+    found = _defined(m, frame, node.name)  # type: ignore[attr-defined]
     while found is not None and not isinstance(found, Function):
         found = getattr(found, "function", None)
     return found if found is not None and found.code is node else None
 
 
-def _find_class(frame: Frame, node: ast.ClassDef) -> Class | None:
-    found = frame.names.get(node.name)
+def _find_class(m: Machine, frame: Frame, node: ast.ClassDef) -> Class | None:
+    found = _defined(m, frame, node.name)
     return found if isinstance(found, Class) else None

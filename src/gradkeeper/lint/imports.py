@@ -6,13 +6,13 @@ import ast
 import os
 import warnings
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint.files import DISK, Sources
 from gradkeeper.lint.interpreter.facts import Facts
 from gradkeeper.lint.interpreter.state import Outline, OwnModule
-from gradkeeper.lint.program import imports_in, takes_part
+from gradkeeper.lint.program import INIT, ROOTS, imports_in, takes_part
 
 if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine
@@ -42,6 +42,7 @@ class Project:
             self.trees[full] = tree
             self._shown[full] = path
         self._found: dict[tuple[str, int, str], str | None] = {}
+        self._listed: dict[str, frozenset[str]] = {}
         self._outlines: dict[str, Outline] = {}
         self.may_train = True
         """Something in the files has to do with training; else there is nothing to rehearse."""
@@ -126,9 +127,46 @@ class Project:
         if key not in self._found:
             reachable = self._sources is not None or len(self.files) > 1
             self._found[key] = (
-                _search(name, level, os.path.abspath(file), self.trees) if reachable else None
+                self._search(name, level, os.path.abspath(file)) if reachable else None
             )
         return self._found[key]
+
+    def _search(self, name: str, level: int, file: str) -> str | None:
+        parts = name.split(".") if name else []
+        folder = os.path.dirname(file)
+        if level:
+            for _ in range(level - 1):
+                folder = os.path.dirname(folder)
+            return self._in_folder(folder, parts)
+        for _ in range(6):
+            found = self._in_folder(folder, parts)
+            if found is not None and found != file:
+                return found
+            above = os.path.dirname(folder)
+            if above == folder or not self._names_in(folder).isdisjoint(ROOTS):
+                return None
+            folder = above
+        return None
+
+    def _in_folder(self, folder: str, parts: list[str]) -> str | None:
+        names = self._names_in(folder)
+        there = not parts or parts[0] in names or f"{parts[0]}.py" in names
+        path = os.path.join(folder, *parts)
+        for candidate in (f"{path}.py", os.path.join(path, INIT)):
+            if candidate in self.trees or (there and os.path.isfile(candidate)):
+                return candidate
+        return None
+
+    def _names_in(self, folder: str) -> frozenset[str]:
+        """What lies in a folder, which is looked into once."""
+        found = self._listed.get(folder)
+        if found is None:
+            try:
+                found = frozenset(os.listdir(folder))
+            except OSError:
+                found = frozenset()
+            self._listed[folder] = found
+        return found
 
 
 class Loaded:
@@ -161,37 +199,6 @@ def _named(imports: Iterable[tuple[int, str, str]]) -> Iterator[tuple[str, int]]
         yield module, level
         if name:
             yield f"{module}.{name}" if module else name, level
-
-
-def _search(name: str, level: int, file: str, known: Container[str]) -> str | None:
-    parts = name.split(".") if name else []
-    folder = os.path.dirname(file)
-    if level:
-        for _ in range(level - 1):
-            folder = os.path.dirname(folder)
-        return _in_folder(folder, parts, known)
-    for _ in range(6):
-        found = _in_folder(folder, parts, known)
-        if found is not None and found != file:
-            return found
-        above = os.path.dirname(folder)
-        if above == folder or _is_root(folder):
-            return None
-        folder = above
-    return None
-
-
-def _is_root(folder: str) -> bool:
-    marks = (".git", "pyproject.toml", "setup.py", "setup.cfg")
-    return any(os.path.exists(os.path.join(folder, mark)) for mark in marks)
-
-
-def _in_folder(folder: str, parts: list[str], known: Container[str]) -> str | None:
-    path = os.path.join(folder, *parts)
-    for candidate in (f"{path}.py", os.path.join(path, "__init__.py")):
-        if candidate in known or os.path.isfile(candidate):
-            return candidate
-    return None
 
 
 def _parse(raw: bytes, path: str) -> ast.Module | None:

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
+LOOPS_AND_FUNCTIONS = (*LOOPS, *FUNCTIONS)
 
 
 def _words(text: str) -> frozenset[str]:
@@ -121,16 +123,18 @@ class Line:
 
     def in_order(self) -> Iterator[Line]:
         """What lies inside, as it is written."""
-        for one in self.inside:
+        stack = self.inside[::-1]
+        while stack:
+            one = stack.pop()
             yield one
-            yield from one.in_order()
+            stack.extend(one.inside[::-1])
 
     def own(self) -> Iterator[Line]:
         """What lies inside, functions and classes aside."""
         stack = list(self.inside)
         while stack:
             one = stack.pop()
-            if not isinstance(one.node, (*FUNCTIONS, ast.ClassDef)):
+            if not isinstance(one.node, DEFINITIONS):
                 yield one
                 stack.extend(one.inside)
 
@@ -218,13 +222,16 @@ class Facts:
     blocks: dict[int, Any] = field(default_factory=dict)
     """Blocks without what is skipped, as they are run."""
     constants: dict[int, Any] = field(default_factory=dict)
-    """The values of constants, once they were asked for."""
+    """The values of constants, of -1 and [1:] as well, once they were asked for."""
+    kinds: dict[tuple[str, str | None], str] = field(default_factory=dict)
+    """What the program uses things of a name as, once that was asked: also by a variable's name."""
     signatures: dict[int, Any] = field(default_factory=dict)
     """How functions take their arguments, once they were called."""
     _files: dict[str, Line] = field(default_factory=dict)
     _words: dict[int, set[str]] = field(default_factory=dict)
     _keys: dict[Hashable, int] = field(default_factory=dict)
     _joined: dict[tuple[str, str | None], set[str]] = field(default_factory=dict)
+    _waiting: dict[str, dict[str, ast.stmt]] = field(default_factory=dict)
 
     def key_of(self, made: Hashable) -> int:
         """A number for a key, the same in all runs: nested keys would be hashed to their depth."""
@@ -250,6 +257,17 @@ class Facts:
     def does_something(self, file: str) -> bool:
         """Run as a script, the file calls something; else it only defines."""
         return any(line.calls for line in self._files[file].own())
+
+    def can_wait(self, file: str) -> dict[str, ast.stmt]:
+        """Functions and classes of a file that mean the same whenever they are defined.
+
+        Each is the only one of its name, no decorator does anything with it, and what is asked for
+        on the way was set before, for good. Most runs ask for few of them.
+        """
+        found = self._waiting.get(file)
+        if found is None:
+            found = self._waiting[file] = _can_wait(self._files[file])
+        return found
 
     def functions_in(self, file: str) -> Iterator[ast.AST]:
         """All functions of a file, as they are written."""
@@ -428,17 +446,15 @@ class _Reader:
                 line.gathers = True
             elif kind is ast.NamedExpr:
                 line.sets.add(last_name(node.target))  # type: ignore[attr-defined]
-            for name in node._fields:
+            parts = _PARTS.get(kind)
+            if parts is None:
+                parts = _PARTS[kind] = [one for one in kind._fields if one not in _PLAIN]
+            for name in parts:
                 value = getattr(node, name, None)
-                if isinstance(value, ast.AST):
-                    if not isinstance(value, _BARE):
-                        stack.append(value)
-                elif type(value) is list:
-                    stack.extend(
-                        one
-                        for one in value
-                        if isinstance(one, ast.AST) and not isinstance(one, _BARE)
-                    )
+                if type(value) is list:
+                    stack.extend([one for one in value if isinstance(one, ast.AST)])
+                elif isinstance(value, ast.AST):
+                    stack.append(value)
 
     def _call(self, line: Line, node: ast.Call) -> None:
         last = last_name(node.func)
@@ -451,7 +467,13 @@ class _Reader:
             line.spends_at_once = True
 
 
-_BARE = (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
+_PLAIN = _words(
+    """ctx op ops attr id names arg kind type_comment conversion level module name asname rest
+    kwd_attrs is_async"""
+)
+"""Fields of nodes that hold no further expression."""
+_PARTS: dict[type[ast.AST], list[str]] = {}
+"""The other fields, by kind of node."""
 
 
 class _Survey:
@@ -463,7 +485,7 @@ class _Survey:
         self.lines = [line for file in files for line in file.walk()]
         self.functions: dict[str, list[Line]] = {}
         for line in self.lines:
-            if isinstance(line.node, (*FUNCTIONS, ast.ClassDef)):
+            if isinstance(line.node, DEFINITIONS):
                 self.functions.setdefault(line.node.name, []).append(line)
         self.methods = {
             id(one)
@@ -758,7 +780,7 @@ class _Survey:
     def _guards(self) -> Iterator[Line]:
         """Branches that leave a loop or function which does something: `if i % n: continue`."""
         for line in self.lines:
-            if line.loud and isinstance(line.node, (*LOOPS, *FUNCTIONS)):
+            if line.loud and isinstance(line.node, LOOPS_AND_FUNCTIONS):
                 yield from (one for one in line.own() if id(one.node) in self.facts.jumps)
 
     def _matters(self, line: Line, acting: set[str]) -> bool:
@@ -808,6 +830,63 @@ class _Survey:
         else:
             self.facts.skipped.add(id(line.node))
         return keeps
+
+
+def _can_wait(whole: Line) -> dict[str, ast.stmt]:
+    defined: dict[str, int] = {}
+    imported: set[str] = set()
+    changed: set[str] = set()
+    """What functions change, where it is not their own."""
+    set_by: dict[str, list[int]] = {}
+    """By name: the places of the other lines that give it a value, or change it."""
+    for place, line in enumerate(whole.inside):
+        if isinstance(line.node, DEFINITIONS) and line.node.name not in defined:
+            defined[line.node.name] = place
+            for one in line.walk():
+                changed |= one.sets - one.assigns
+                if isinstance(one.node, ast.Global):
+                    changed.update(one.node.names)
+            continue
+        for one in line.walk():
+            for name in one.sets:
+                set_by.setdefault(name, []).append(place)
+            if isinstance(one.node, (ast.Import, ast.ImportFrom)):
+                names = one.node.names
+                imported.update(name.asname or name.name.partition(".")[0] for name in names)
+            elif isinstance(one.node, DEFINITIONS):
+                set_by.setdefault(one.node.name, []).append(place)
+    if "*" in imported:
+        return {}
+
+    def is_settled(name: str, before: int) -> bool:
+        places = set_by.get(name, ())
+        return not places or (len(places) == 1 and places[0] < before and name not in changed)
+
+    found: dict[str, ast.stmt] = {}
+    for name, place in defined.items():
+        node = whole.inside[place].node
+        assert isinstance(node, DEFINITIONS)
+        alone = name not in set_by and name not in imported
+        if alone and not node.decorator_list:
+            if all(is_settled(word, place) for word in _asked_at_once(node)):
+                found[name] = node
+    return found
+
+
+def _asked_at_once(definition: ast.AST) -> set[str]:
+    """The names that are read when a definition is made: not those in functions' bodies."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = [definition]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, FUNCTIONS):
+            defaults = (*node.args.defaults, *node.args.kw_defaults)
+            waiting += [one for one in (*node.decorator_list, *defaults) if one is not None]
+        else:
+            waiting.extend(ast.iter_child_nodes(node))
+    return found
 
 
 _JUMPS = (ast.Return, ast.Break, ast.Continue)
@@ -901,7 +980,7 @@ def _next_loops(line: Line) -> Iterator[Line]:
 def _outside_loops(line: Line) -> Iterator[Line]:
     """What lies inside a line, but in no loop or function there."""
     for one in line.inside:
-        if not isinstance(one.node, (*LOOPS, *FUNCTIONS)):
+        if not isinstance(one.node, LOOPS_AND_FUNCTIONS):
             yield one
             yield from _outside_loops(one)
 

@@ -149,9 +149,13 @@ class Machine(Statements):
         return None
 
     def define_now(self, frame: Frame, name: str) -> Value | None:
-        """A name of a module that is run line by line."""
+        """A name of a module that is run line by line, or of a definition that could wait."""
         while frame.around is not None:
             frame = frame.around
+        waiting = frame.waiting.pop(name, None)
+        if waiting is not None:
+            self.run_in(frame, [waiting])
+            return frame.names.get(name)
         return frame.unread.define(self, name) if frame.unread is not None else None
 
     def _own_module(self, name: str, level: int, file: str | None = None) -> OwnModule | None:

@@ -140,6 +140,7 @@ class Frame:
         "receiver",
         "returns",
         "unread",
+        "waiting",
         "yields",
     )
 
@@ -164,6 +165,8 @@ class Frame:
         """Of a module: what it imports from others of the project, until somebody asks for it."""
         self.unread: OwnModule | None = None
         """Of a module that is run line by line: what defines its names."""
+        self.waiting: dict[str, ast.stmt] = {}
+        """Of a module: definitions that nobody has asked for yet."""
         self.outer: dict[str, Frame] = {}
         """Names declared global or nonlocal, with the frame they live in."""
         self.returns: list[tuple[Condition, Value]] = []
@@ -470,6 +473,10 @@ class State:
         self.kept: list[object] = []
         """Keeps alive what is known by its id."""
 
+    def let_go(self) -> None:
+        """The run is over: what it held is freed at once, not by a search for cycles."""
+        vars(self).clear()
+
     # -- where we are
 
     def spend(self) -> None:
@@ -491,10 +498,11 @@ class State:
 
     def state(self, kind: type[T]) -> T:
         """The one object of this kind that a library keeps for the run."""
-        found = self._states.get(kind)
-        if found is None:
-            found = self._states[kind] = kind()
-        return found
+        try:
+            return self._states[kind]  # type: ignore[no-any-return]
+        except KeyError:
+            made = self._states[kind] = kind()
+            return made
 
     def doubt(self, why: str) -> None:
         self.doubts[why] = None
@@ -547,11 +555,15 @@ class State:
         settled = not element
         fetched = bool(made_of)
         for one in made_of:
-            more = one.sources()
+            if type(one) is Unknown:  # as most are, and most of what is made is made here
+                more = one._sources
+                fetched = fetched and one.data
+            else:
+                more = one.sources()
+                fetched = fetched and _is_data(one)
             if more:
                 sources = sources | more if sources else more
             settled = settled and one.fixed
-            fetched = fetched and _is_data(one)
         if fixed is not None:
             settled = fixed
         key: Hashable
