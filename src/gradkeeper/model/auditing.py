@@ -33,6 +33,8 @@ class Auditor:
         entry = self.ledger(event.rank).post(event)
         if isinstance(event, Again):
             return entry, list(self._repeated(entry, event.times))
+        if type(event) not in self._checks:
+            return entry, []
         return entry, list(self._judged(entry))
 
     def _judged(self, entry: Entry[Event]) -> Iterator[Finding]:

@@ -60,6 +60,9 @@ class Expressions(State):
             if found is not None and not frame.outer:
                 return found if type(found) is not Either else self._as_answered(found)
             return self.look_up(node.id)  # type: ignore[attr-defined]
+        known: Value | None = self.facts.constants.get(id(node))
+        if known is not None:
+            return known
         handler = HANDLERS.get(kind)
         if handler is None:
             return self.unknown("an expression")
@@ -75,12 +78,9 @@ class Expressions(State):
         return value
 
     def _constant(self, node: ast.Constant) -> Value:
-        constants = self.facts.constants
-        found = constants.get(id(node))
-        if found is None:
-            value = node.value if node.value is not Ellipsis else None
-            found = constants[id(node)] = Constant(value)
-        return found
+        value = node.value if node.value is not Ellipsis else None
+        made = self.facts.constants[id(node)] = Constant(value)
+        return made
 
     def look_up(self, name: str) -> Value:
         frame = self.frame
@@ -109,10 +109,11 @@ class Expressions(State):
         return of.item(self.whole, self.evaluate(node.slice))
 
     def _slice(self, node: ast.Slice) -> Value:
-        bounds = [
-            self.evaluate(one) if one else NONE for one in (node.lower, node.upper, node.step)
-        ]
-        return Slice(*bounds)
+        parts = (node.lower, node.upper, node.step)
+        made = Slice(*[self.evaluate(one) if one else NONE for one in parts])
+        if all(one is None or id(one) in self.facts.constants for one in parts):
+            self.facts.constants[id(node)] = made
+        return made
 
     def _call(self, node: ast.Call) -> Value:
         self.operations += 1
@@ -172,7 +173,10 @@ class Expressions(State):
         value = self.evaluate(node.operand)
         if isinstance(node.op, ast.Not):
             return truth_value(negation(value.truth(self.whole)))
-        return value.invert(self.whole, UNARY[type(node.op)])
+        made = value.invert(self.whole, UNARY[type(node.op)])
+        if type(made) is Constant and id(node.operand) in self.facts.constants:
+            self.facts.constants[id(node)] = made  # -1
+        return made
 
     def _boolean(self, node: ast.BoolOp) -> Value:
         """`a and b`, `a or b`: an open first half makes the whole depend on it."""

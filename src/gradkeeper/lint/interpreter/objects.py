@@ -194,6 +194,7 @@ class StandIn(Value):
     """What lies in it is read from a command line: numbers and names, no networks."""
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         own = {
             name.rstrip("_") if name in ("with_", "import_") else name: method
             for name, method in vars(cls).items()
@@ -747,7 +748,7 @@ class Iterated(Value):
 def flatten(values: list[Value]) -> list[Value]:
     """The values and what collections among them hold."""
     for one in values:
-        if one.held():
+        if one.HOLDS and one.held():
             break
     else:
         return values

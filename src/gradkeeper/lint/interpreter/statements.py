@@ -97,7 +97,7 @@ class Statements(Expressions):
     def _assign(self, node: ast.Assign) -> Signal:
         value = self.evaluate(node.value)
         self.node = node
-        if self.loops and _moves_on(node):
+        if self.loops and type(node.value) is ast.BinOp and _moves_on(node, node.value):
             value = self.counting(value)
         for target in node.targets:
             self.assign(target, value)
@@ -656,10 +656,9 @@ class Statements(Expressions):
         return None
 
 
-def _moves_on(node: ast.Assign) -> bool:
+def _moves_on(node: ast.Assign, sum_: ast.BinOp) -> bool:
     """`count = count + 1`."""
-    sum_ = node.value
-    if not isinstance(sum_, ast.BinOp) or not isinstance(sum_.op, (ast.Add, ast.Sub)):
+    if not isinstance(sum_.op, (ast.Add, ast.Sub)):
         return False
     if not isinstance(sum_.right, ast.Constant) or type(sum_.right.value) not in (int, float):
         return False

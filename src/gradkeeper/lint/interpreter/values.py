@@ -33,6 +33,11 @@ class Value:
     """The base of all kinds: it knows nothing, and never raises."""
 
     __slots__ = ()
+    HOLDS: ClassVar[bool] = False
+    """Whether values of this kind may hold others: cheaper to ask than for those they hold."""
+
+    def __init_subclass__(cls) -> None:
+        cls.HOLDS = cls.held is not Value.held
 
     @property
     def key(self) -> Hashable:

@@ -74,6 +74,14 @@ class Leaf:
 
 def atoms(leaves: Iterable[Leaf]) -> Iterator[Leaf]:
     """The leaves as they have been told apart by now, each once."""
+    whole = dict.fromkeys(leaves)
+    for one in whole:
+        if one.parts:
+            return _parts_of(whole)
+    return iter(whole)
+
+
+def _parts_of(leaves: Iterable[Leaf]) -> Iterator[Leaf]:
     seen: set[int] = set()
     stack = list(leaves)[::-1]
     while stack:

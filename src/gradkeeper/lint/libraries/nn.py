@@ -93,10 +93,9 @@ class Module(StandIn):
     def leaves(self) -> list[Leaf]:
         found: dict[Leaf, None] = {}
         if self.own is not None:
-            found.update(dict.fromkeys(atoms([self.own])))
+            found.update(dict.fromkeys(atoms((self.own,))))
         for child in self.children.values():
-            for leaf in leaves_of(child):
-                found[leaf] = None
+            found.update(dict.fromkeys(leaves_of(child)))
         return list(found)
 
     def sources(self) -> Sources:

@@ -56,6 +56,11 @@ class Note:
     of_network: bool = False
     """A loss that a network itself computed, out of sight."""
 
+    def said(self, names: tuple[str, ...]) -> tuple[object, ...]:
+        """All that its event depends on."""
+        where = (self.kind, id(self.site), names, self.owner)
+        return (*where, self.open, self.factor, self.of_network, *self.fields.items())
+
 
 @dataclass(slots=True, eq=False)
 class Graph:
@@ -236,15 +241,21 @@ def close(m: Machine, tape: Tape, end: Site, *, early: bool) -> list[ev.Event]:
     events: list[ev.Event] = []
     opened: set[str] = set()
     known: dict[tuple[Leaf | Owner, ...], tuple[str, ...]] = {}
+    told: dict[tuple[object, ...], list[ev.Event]] = {}
+    """By note: most rounds of a loop bring the same ones again."""
     for note in tape.notes:
         names = known.get(note.targets)
         if names is None:
             names = known[note.targets] = _names(note.targets, accounts)
-        for name in names:
-            if name not in opened:
-                opened.add(name)
-                events.extend(_opening(name, accounts, note.site))
-        events.extend(_event(m, note, names))
+            for name in names:
+                if name not in opened:
+                    opened.add(name)
+                    events.extend(_opening(name, accounts, note.site))
+        said = note.said(names)
+        found = told.get(said)
+        if found is None:
+            found = told[said] = _event(m, note, names)
+        events.extend(found)
     return events
 
 

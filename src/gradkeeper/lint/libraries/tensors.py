@@ -437,6 +437,8 @@ def mix(m: Machine, text: str, *values: Value) -> Tensor:
     others: Sources = NOTHING
     scaler = None
     for part in flatten(list(values)):
+        if type(part) is Constant:
+            continue
         if modes.grown and isinstance(part, Unknown):
             part = modes.grown.get(part.key) or part
         if isinstance(part, Tensor):
@@ -467,6 +469,8 @@ def mix(m: Machine, text: str, *values: Value) -> Tensor:
 
 
 def _without_graph(others: Sources) -> Sources:
+    if not others:
+        return others
     return frozenset(x for x in others if x != OPEN and not isinstance(x, Differentiated))
 
 

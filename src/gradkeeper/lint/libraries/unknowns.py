@@ -198,7 +198,14 @@ def kind_of(m: Machine, value: Unknown) -> str:
         return "scheduler" if isinstance(role, Scheduler) else "other"
     if isinstance(value.of, StandIn) and value.of.OPTIONS:
         return ""
-    uses = uses_of(m, value)
+    named = (value.text.rpartition(".")[2], m.labels.get(value.key))
+    found = m.facts.kinds.get(named)
+    if found is None:
+        found = m.facts.kinds[named] = _kind_by_use(uses_of(m, value), name_of(m, value))
+    return found
+
+
+def _kind_by_use(uses: set[str], name: str) -> str:
     if uses & OF_SCALERS and uses & {"step", "update", "unscale_"}:
         return "scaler"
     if "backward" in uses and "step" in uses and not uses & {"param_groups"}:
@@ -211,7 +218,7 @@ def kind_of(m: Machine, value: Unknown) -> str:
         return "module"
     if uses & OF_SCHEDULERS:
         return "scheduler"
-    return guesses.kind_of(name_of(m, value), uses)
+    return guesses.kind_of(name, uses)
 
 
 def call_method(m: Machine, of: Value, name: str, call: Call, what: Unknown) -> Value:
@@ -390,19 +397,21 @@ def unseen(what: Value, call: Call) -> Value:
     factor_known = True
     handed: dict[Owner, None] = {}
     for one in flatten(values if receiver is None else [receiver, *values]):
-        if isinstance(one, Optimizer):
+        if type(one) is Constant:
+            continue
+        if isinstance(one, Unknown):
+            role = role_of(m, one)
+            if isinstance(role, Optimizer):
+                escaped(m, role, last, own=one is receiver)
+                handed[role.owner] = None
+        elif isinstance(one, Tensor):
+            tensors = tensors or bool(one.flow) or OPEN in one.others
+            factor_known = factor_known and one.factor.number == 1.0 and not one.factor.below
+        elif isinstance(one, Optimizer):
             escaped(m, one, last, own=one is receiver)
             handed[one.owner] = None
         elif isinstance(one, (Function, Method)):
             escape_function(m, one)
-        elif isinstance(one, Tensor):
-            tensors = tensors or bool(one.flow) or OPEN in one.others
-            factor_known = factor_known and one.factor.number == 1.0 and not one.factor.below
-        elif isinstance(one, Unknown) and isinstance(role_of(m, one), Optimizer):
-            role = role_of(m, one)
-            assert isinstance(role, Optimizer)
-            escaped(m, role, last, own=one is receiver)
-            handed[role.owner] = None
     lend(values)
     holding = held_by(m, what)
     ticks = guesses.may_step(last) and _is_schedule(m, receiver)
@@ -420,7 +429,7 @@ def unseen(what: Value, call: Call) -> Value:
         if _given_data(m, call) or (own and m.loops and (values or call.open)):
             return _computed(m, what, values, own=own, factor_known=factor_known)
     keeps = _keeps_parameters(m, what)
-    if receiver is not None and any(_is_trained(one) for one in flatten(values)):
+    if receiver is not None and values and any(map(_is_trained, flatten(values))):
         m.state(Roles).keepers.add(receiver.key)
         m.kept.append(receiver)
     inside = bool(m.loops)
@@ -445,6 +454,8 @@ def unseen(what: Value, call: Call) -> Value:
 
 
 def _is_trained(value: Value) -> bool:
+    if type(value) is Unknown or type(value) is Constant:
+        return False
     return module_of(value) is not None or (isinstance(value, Tensor) and value.leaf is not None)
 
 
@@ -472,8 +483,10 @@ def held_by(m: Machine, what: Value) -> dict[Owner, None]:
     """The optimizers that a value out of sight, or what it is a part of, was given."""
     holders = m.state(Roles).holders
     found: dict[Owner, None] = {}
+    if not holders:
+        return found
     one: Value | None = what
-    while holders and isinstance(one, Unknown):
+    while isinstance(one, Unknown):
         found.update(holders.get(one.key, {}))
         one = one.of
     return found
@@ -549,7 +562,7 @@ def _is_network(m: Machine, value: Value) -> bool:
     """The program asks it for its parameters."""
     if not isinstance(value, Unknown) or not value.fixed:
         return False
-    return bool(uses_of(m, value) & PARAMETERS) and kind_of(m, value) == "module"
+    return not uses_of(m, value).isdisjoint(PARAMETERS) and kind_of(m, value) == "module"
 
 
 def _computed(

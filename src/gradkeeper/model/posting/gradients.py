@@ -12,6 +12,8 @@ from gradkeeper.model.value import build, replace
 
 def on_forward(books: Books, event: ev.Forward) -> Entry[ev.Forward]:
     def forwarded(account: Account) -> Account:
+        if account.forwarded and account.zeroed_late is None:
+            return account  # as of most layers, whose network was told of before
         return replace(account, forwarded=True, zeroed_late=None)
 
     return books.change(event, event.accounts, forwarded)
