@@ -1401,6 +1401,103 @@ twins(
     PHASES.format(later="decoder", built="", mark=""),
 )
 
+LATE_SCHEDULE = """
+    import torch
+    from factories import make_optimizer, make_net
+    from torch.optim import lr_scheduler
+
+    net = make_net()
+    optimizers = {{"G": make_optimizer(net)}}
+    schedule = lr_scheduler.CosineAnnealingLR(optimizers["G"], T_max=100)
+
+    class Trainer:
+        def __init__(self, optimizer):
+            self.optimizer = optimizer
+
+        def fit(self, epochs):
+            for epoch in range(1, epochs + 1):
+                if {when}:
+                    schedule.step(){mark}
+                for x in loader:
+                    self.optimizer.zero_grad()
+                    net(x).mean().backward()
+                    self.optimizer.step()
+
+    Trainer(optimizers["G"]).fit(200)
+"""
+twins(
+    "a schedule that begins after a hundred epochs",
+    LATE_SCHEDULE.format(when="epoch >= 1", mark="  # <- GK205"),
+    LATE_SCHEDULE.format(when="epoch >= 100", mark=""),
+)
+
+HANDED_IN = """
+    import torch
+    from torch import nn
+
+    class Pipeline:
+        def __init__(self, model, gen_optimizer, disc_optimizer, criterion):
+            self.model, self.criterion = model, criterion
+            self.gen_optimizer, self.disc_optimizer = gen_optimizer, disc_optimizer
+            {built}
+
+        def run_epoch(self, loader):
+            for x in loader:
+                fake = self.model.generate(x)
+                {disc_zeroed}
+                self.criterion(self.model.discriminator(x)).backward()
+                self.disc_optimizer.step(){mark}
+                {gen_zeroed}
+                self.criterion(self.model.discriminator(fake)).backward()
+                self.gen_optimizer.step()
+"""
+twins(
+    "optimizers that are handed in, beside networks that are zeroed by themselves",
+    HANDED_IN.format(
+        built="self.disc_optimizer = torch.optim.Adam(self.model.discriminator.parameters())",
+        disc_zeroed="pass",
+        mark="  # <- GK101",
+        gen_zeroed="self.gen_optimizer.zero_grad()",
+    ),
+    HANDED_IN.format(
+        built="pass",
+        disc_zeroed="self.model.discriminator.zero_grad()",
+        mark="",
+        gen_zeroed="self.model.generator.zero_grad()",
+    ),
+)
+
+OWN_LOSSES = """
+    import torch
+
+    class Gan:
+        def __init__(self, model, gen_optimizer, disc_optimizer):
+            self.model = model
+            self.gen_optimizer, self.disc_optimizer = {optimizers}
+
+        def run_epoch(self, loader):
+            for x in loader:
+                self.model.judge(self.model(x)).mean().backward()
+                self.disc_optimizer.step()
+                {zeroed}
+                self.model.make(self.model(x)).mean().backward()
+                self.gen_optimizer.step(){mark}
+                self.gen_optimizer.zero_grad()
+"""
+twins(
+    "optimizers that are handed in, of which nobody can tell whose losses reach what",
+    OWN_LOSSES.format(
+        optimizers="2 * [torch.optim.Adam(model.parameters())]",
+        mark="  # <- GK101",
+        zeroed="pass",
+    ),
+    OWN_LOSSES.format(
+        optimizers="gen_optimizer, disc_optimizer",
+        mark="",
+        zeroed="self.disc_optimizer.zero_grad()",
+    ),
+)
+
 JOINS_LATER = """
     import torch
     from torch import nn

@@ -661,7 +661,7 @@ def _flips(question: Question) -> Iterator[Mode]:
         yield "no"
     elif question.bound:
         # A counter passes its bound when the time has come, and not before there was training.
-        yield "later no" if question.answer else "later yes"
+        yield "later yes" if question.rises else "later no"
     elif not question.once:
         yield "no" if question.answer else "yes"
 

@@ -112,6 +112,8 @@ class Question:
     """A counter that equals a number: it will, one day."""
     bound: bool = False
     """A counter on either side of a number: before a certain time, and after it."""
+    rises: bool = False
+    """Such a question is answered no at first, and yes from a certain time on."""
     line: int = 0
 
 
@@ -837,7 +839,7 @@ class State:
 
     def _in_a_later_epoch(self) -> bool:
         """A counter of epochs is asked about but once in each."""
-        return len(self.loops) > 1 and self.loops[0].kind == "outer" and self.loops[0].index > 0
+        return bool(self.loops) and self.loops[0].kind == "outer" and self.loops[0].index > 0
 
     def _up_to_bound(self, question: Question, condition: Condition) -> bool:
         """A bound that was moved on when the counter passed it is not passed again at once."""
@@ -868,6 +870,7 @@ class State:
             condition.sign == "==" and not question.periodic and self.comes_to(condition)
         )
         question.bound = condition.sign == "<" and counts
+        question.rises = condition.right is not None and self.counts(condition.right)
 
     def _asked(self, condition: Condition) -> str:
         """The words of a question of chance, the same in every round."""

@@ -397,6 +397,8 @@ def schedule(call: Call, kind: str) -> Value:
     of = call.argument(0, "optimizer") or NONE
     if kind in ("SequentialLR", "ChainedScheduler"):
         of = _first_schedule(call)
+    # Whatever is handed to one of PyTorch's is an optimizer, also where nothing else shows it.
+    call.m.libraries.optimizer_in(call.m, of)
     return Scheduler(of, metric=kind in METRIC)
 
 

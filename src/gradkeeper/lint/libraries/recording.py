@@ -432,6 +432,8 @@ def _share_out(
     claims: dict[Owner, dict[Leaf, None]] = {}
     told: set[Owner] = set()
     """Those of which some loss is seen to reach anything."""
+    lines: dict[Owner, set[Site]] = {}
+    """Where the losses are that each steps for."""
     last: list[Note] = []
     stepped: set[str] = set()
     for note in tape.notes:
@@ -447,9 +449,13 @@ def _share_out(
                 leaf for one in last for leaf in atoms(_expanded(one.targets)) if leaf not in owned
             )
             claims[note.owner] = reach if mine is None else {x: None for x in mine if x in reach}
+            lines.setdefault(note.owner, set()).update(one.site for one in last)
             if reach:
                 told.add(note.owner)
-    _split_shared(claims)
+    if _zeroes_unclaimed(tape, owned.union(*claims.values())):
+        m.doubt("whose parameters an optimizer owns is not seen")
+    if not _split_shared(claims, lines):
+        m.doubt("whose parameters an optimizer owns is not seen")
     taken: set[Leaf] = set()
     for owner in sorted(claims, key=lambda one: len(claims[one])):
         mine = {leaf: None for leaf in claims[owner] if leaf not in taken}
@@ -465,18 +471,35 @@ def _share_out(
             owner.escaped = True
 
 
-def _split_shared(claims: dict[Owner, dict[Leaf, None]]) -> None:
-    """Optimizers that always step together share what their losses reach."""
+def _zeroes_unclaimed(tape: Tape, known: set[Leaf]) -> bool:
+    """A network is zeroed that no loss is seen to reach: one of the optimizers will own it."""
+    return any(
+        not leaf.tensor and leaf not in known
+        for note in tape.notes
+        if note.kind is ev.Zero
+        for leaf in atoms(_expanded(note.targets))
+    )
+
+
+def _split_shared(claims: dict[Owner, dict[Leaf, None]], lines: dict[Owner, set[Site]]) -> bool:
+    """Optimizers that always step together share what their losses reach.
+
+    False: some of them step for losses of their own, of which nobody can tell what each reaches.
+    """
+    together = True
     groups: dict[frozenset[Leaf], list[Owner]] = {}
     for owner, leaves in claims.items():
         groups.setdefault(frozenset(leaves), []).append(owner)
     for shared, owners in groups.items():
+        if shared and any(lines[one] != lines[owners[0]] for one in owners):
+            together = False
         for owner in owners[:-1]:
             rest = [leaf.split(("owner", id(owner))) for leaf in atoms(shared)]
             claims[owner] = {mine: None for mine, _ in rest}
         if len(owners) > 1:
             taken = {leaf for owner in owners[:-1] for leaf in claims[owner]}
             claims[owners[-1]] = {leaf: None for leaf in atoms(shared) if leaf not in taken}
+    return together
 
 
 def _adopt_early(tape: Tape, owner: Owner) -> None:
