@@ -10,6 +10,7 @@ import sys
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
@@ -234,7 +235,9 @@ def _level(before: list[CodePlace], now: list[CodePlace]) -> int | None:
     return None
 
 
+@lru_cache(maxsize=MOST_USUAL)
 def find_loops(code: CodeType) -> list[Loop]:
+    """Kept for the next watch: reading bytecode takes milliseconds."""
     instructions = list(dis.get_instructions(code))
     line = code.co_firstlineno
     lines: dict[int, int] = {}
@@ -280,14 +283,9 @@ def _targets(instructions: list[dis.Instruction]) -> tuple[str, ...]:
 def _mentions_step(
     code: CodeType, names: dict[str, Any], depth: int, within: Loop | None = None
 ) -> bool:
-    called: list[str] = []
-    for one in dis.get_instructions(code):
-        if within is not None and not within.holds(one.offset):
-            continue
-        if one.opname in ("LOAD_METHOD", "LOAD_ATTR", "LOAD_GLOBAL", "LOAD_NAME"):
-            if one.argval == "step":
-                return True
-            called.append(str(one.argval))
+    called = [name for offset, name in _loads(code) if within is None or within.holds(offset)]
+    if "step" in called:
+        return True
     if depth == 0:
         return False
     return any(
@@ -296,6 +294,14 @@ def _mentions_step(
         for function in _functions(names, name)
         if function is not code
     )
+
+
+@lru_cache(maxsize=MOST_USUAL)
+def _loads(code: CodeType) -> list[tuple[int, str]]:
+    """The names that it loads, with their offsets. Kept as loops are."""
+    loads = ("LOAD_METHOD", "LOAD_ATTR", "LOAD_GLOBAL", "LOAD_NAME")
+    found = [one for one in dis.get_instructions(code) if one.opname in loads]
+    return [(one.offset, str(one.argval)) for one in found]
 
 
 def _functions(names: dict[str, Any], name: str) -> list[CodeType]:

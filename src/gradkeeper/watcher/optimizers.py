@@ -97,6 +97,8 @@ class Optimizers:
     def give_up(self) -> None:
         """Closes the books of optimizers that another thread trains."""
         given_up, self._accounts.given_up = self._accounts.given_up, []
+        if not given_up:
+            return
         site = self._arrivals.sites.here()
         for name in {owner for cohort in given_up for owner in cohort.owners}:
             owner = self._by_name.get(name)

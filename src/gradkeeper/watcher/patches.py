@@ -7,7 +7,8 @@ them. So after the last watch each function is what it was before the first.
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -70,7 +71,7 @@ class _Slot:
     def _set(self, before: tuple[Any, ...]) -> None:
         if self.everywhere:
             # Also those who said `from torch... import name`, before the watch or meanwhile.
-            for module in _modules_with(self.name):
+            for module in dict.fromkeys((self.owner, *_modules_with(self.name))):
                 if any(vars(module)[self.name] is one for one in before):
                     setattr(module, self.name, self.top)
         elif not self.layers and self.own is MISSING:
@@ -119,8 +120,30 @@ def _replace(owner: Any, name: str, make: Make, *, everywhere: bool, traceable: 
 
 
 def _modules_with(name: str) -> list[ModuleType]:
+    modules = _modules if _modules is not None else _all_modules()
+    return [one for one, names in modules if name in names]
+
+
+Modules = list[tuple[ModuleType, dict[str, Any]]]
+_modules: Modules | None = None
+"""While several functions are replaced one after the other: what they all look through."""
+
+
+def _all_modules() -> Modules:
     modules = list(sys.modules.values())
-    return [one for one in modules if type(one) is ModuleType and name in one.__dict__]
+    return [(one, one.__dict__) for one in modules if type(one) is ModuleType]
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """What is replaced or put back inside goes by the modules that there are now."""
+    global _modules
+    with _lock:
+        before, _modules = _modules, _modules or _all_modules()
+        try:
+            yield
+        finally:
+            _modules = before
 
 
 class Undoing:
@@ -133,5 +156,6 @@ class Undoing:
         self._undos.extend(undos)
 
     def undo(self) -> None:
-        while self._undos:
-            self._undos.pop()()
+        with at_once():
+            while self._undos:
+                self._undos.pop()()

@@ -16,7 +16,7 @@ reads      `.grad` read and assigned by the user's own code
 warnings   torch's warnings keep naming the user's line
 """
 
-from gradkeeper.watcher.patches import Undo
+from gradkeeper.watcher.patches import Undo, at_once
 from gradkeeper.watcher.taps import (
     backward,
     clip,
@@ -34,4 +34,5 @@ ALL = (backward, optimizer, modules, scaler, clip, data, scheduler, state, warni
 
 
 def tap(calls: Calls) -> list[Undo]:
-    return [undo for module in ALL for undo in module.tap(calls)]
+    with at_once():
+        return [undo for module in ALL for undo in module.tap(calls)]
