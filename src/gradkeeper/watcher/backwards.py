@@ -100,6 +100,8 @@ class Backwards:
         self.silent = False
         """The next call of torch.autograd.backward comes from a `Tensor.backward` already told."""
         self._site: Site | None = None
+        self._line = BackwardLine()
+        """Of the running backward, or of the last one."""
         self._facts = losses.UNKNOWN
         self._items: tuple[int, int] | None = None
         self._loss: torch.Tensor | None = None
@@ -122,13 +124,17 @@ class Backwards:
             unused.clear()
         self._facts = losses.facts_of(tensors[0], gradient) if len(tensors) == 1 else losses.UNKNOWN
         self._items = self._loss = None
-        moment = self._fast_path.again(self._facts.comparable())
+        facts = self._facts
+        moment = self._fast_path.again(facts if facts.counted is None else facts.comparable())
         self._as_ever = moment is not None
         if moment is None:
             self._begins(tensors, first=first)
             return
-        site = self._site = self._arrivals.last = moment.arrival.site
-        line = self._lines[site]
+        site = moment.arrival.site
+        if site is not self._site:  # a site takes a while to be looked up
+            self._site, self._line = site, self._lines[site]
+        self._arrivals.last = site
+        line = self._line
         line.count += 1
         if line.count >= line.due_at and line.due():
             self._as_ever = False
@@ -149,6 +155,7 @@ class Backwards:
         line = self._lines.get(site)
         if line is None:
             line = self._lines[site] = BackwardLine()
+        self._line = line
         line.count += 1
         due = line.due()
         if due:

@@ -84,8 +84,9 @@ class Unchanged(NamedTuple):
                 return False
             if cohort.norms and not norms_are_finite(cohort.norms):
                 return False
+            weight = cohort.fresh > 0
             for mark in cohort.few:
-                if not mark.is_as_seen(cohort.fresh > 0):
+                if not mark.is_as_seen(weight):
                     return False
         return True
 

@@ -17,9 +17,10 @@ from gradkeeper.watcher.arrivals import Arrival, Arrivals
 from gradkeeper.watcher.effects import Effect, Expected
 from gradkeeper.watcher.gradient_sync import GradientSync
 from gradkeeper.watcher.gradients import Cohort
+from gradkeeper.watcher.loops import CodePlace
 
-TAP = 3
-"""So many calls above `_is_there` is the tap, or nearer: no frame of the user's lies below."""
+TAP = 2
+"""So many calls above `again` is the tap, or nearer: no frame of the user's lies below."""
 
 
 class Moment(NamedTuple):
@@ -149,21 +150,48 @@ class FastPath:
         if log.pattern is not self._pattern or self._running or self._reads:
             return None
         moment = self._moments.get(log.place)
-        if moment is None or moment.subject() is not subject or self._loaders.held:
+        if moment is None:
             return None
-        if moment.what is not what and moment.what != what:
+        # In one go: each by its name costs as much as all of them together.
+        expected, whose, arrival, version, holds, effects, _, after, wraps = moment
+        if whose() is not subject or (expected is not what and expected != what):
             return None
-        if moment.version != self._cohorts.version or not self._is_there(moment.arrival):
+        if version != self._cohorts.version or self._loaders.held:
             return None
-        if not moment.holds():
+        _, place, token, before = arrival
+        _, code, offset = place
+        # The user's line is the one that is expected.
+        frame: FrameType | None = sys._getframe(TAP)
+        while frame is not None and frame.f_code is not code:
+            if self._users.get(frame.f_code.co_filename, True):
+                return None
+            frame = frame.f_back
+        if frame is None or frame.f_lasti != offset:
             return None
-        log.place = moment.after
-        log.times += moment.wraps
-        if moment.arrival.before is not None:
-            self._rounds.places[-1] = moment.arrival.place
-        for apply in moment.effects:
+        # The round is told as it was then: by a loader, or by the line before.
+        if before is None:
+            if self._loaders.latest() is None:
+                return None
+        elif not self._follows(frame, place, token, before):
+            return None
+        if not holds():
+            return None
+        log.place = after
+        log.times += wraps
+        if before is not None:
+            self._rounds.places[-1] = place
+        for apply in effects:
             apply()
         return moment
+
+    def _follows(
+        self, frame: FrameType, place: CodePlace, token: object, before: CodePlace
+    ) -> bool:
+        if id(frame) != place[0] or frame.f_trace is not token:
+            return False
+        if self._rounds.places[-1] != before:
+            return False
+        return not (self._loaders.begun and self._loaders.live)
 
     def ends_again(self, site: Site) -> bool:
         """The same for the end of a backward that began as expected."""
@@ -171,13 +199,14 @@ class FastPath:
         if log.pattern is not self._pattern or self._running or self._sync.several:
             return False
         ending = self._endings.get(log.place)
-        if ending is None or ending.site is not site or ending.version != self._cohorts.version:
+        if ending is None:
             return False
-        if not ending.holds():
+        where, version, holds, effects, after, wraps = ending
+        if where is not site or version != self._cohorts.version or not holds():
             return False
-        log.place = ending.after
-        log.times += ending.wraps
-        for apply in ending.effects:
+        log.place = after
+        log.times += wraps
+        for apply in effects:
             apply()
         return True
 
@@ -188,24 +217,6 @@ class FastPath:
         for apply in moment.later:
             apply()
         return True
-
-    def _is_there(self, arrival: Arrival) -> bool:
-        """The user's line is the one that is expected, and the round is told as it was then: by a
-        loader, or by the line before."""
-        _, place, token, before = arrival
-        address, code, offset = place
-        frame: FrameType | None = sys._getframe(TAP)
-        while frame is not None and frame.f_code is not code:
-            if self._users.get(frame.f_code.co_filename, True):
-                return False
-            frame = frame.f_back
-        if frame is None or frame.f_lasti != offset:
-            return False
-        if before is None:
-            return self._loaders.latest() is not None
-        if id(frame) != address or frame.f_trace is not token or self._rounds.places[-1] != before:
-            return False
-        return not (self._loaders.begun and self._loaders.live)
 
 
 def _nothing() -> None:

@@ -75,10 +75,10 @@ def facts_of(loss: torch.Tensor, gradient: object = None) -> LossFacts:
     """What can be told of `loss.backward(gradient)`."""
     node = loss.grad_fn
     if gradient is None:
-        kind = type(node).__name__
-        if kind == "MeanBackward0":
+        kind = type(node)
+        if kind is MEAN:
             return PLAIN_MEAN
-        if kind == "DivBackward0":
+        if kind is DIVIDED:
             known = _divided_mean(node)
             if known is not None:
                 return known
@@ -124,21 +124,37 @@ def _whole_divisor(factor: float | None) -> int | None:
     return whole if abs(whole * factor - 1) < 1e-6 else None
 
 
+def _kinds_of_node() -> tuple[type, type]:
+    """Of a mean, and of what is divided."""
+    with torch.enable_grad():
+        mean = torch.ones(1, requires_grad=True).mean()
+        return type(mean.grad_fn), type((mean / 2).grad_fn)
+
+
+# As types: the name of one is made anew whenever it is asked for.
+MEAN, DIVIDED = _kinds_of_node()
 _divided: dict[float, LossFacts] = {}
 """Means over a number, made once for each."""
+_scalers = False
+"""Whether any node has been marked: one that is asked for its metadata is given some."""
+
+
+def mark_scaled(node: Any, scaler: str) -> None:
+    """What is multiplied here is so for a scaler, and not by the user."""
+    global _scalers
+    _scalers = True
+    node.metadata[SCALED_BY] = scaler
 
 
 def _divided_mean(node: Any) -> LossFacts | None:
     """Of `mean / N`, which is what windows are made of: the same as `_follow` finds, quicker."""
     branches = node.next_functions
-    if len(branches) != 2 or branches[1][0] is not None:
-        return None
-    if type(branches[0][0]).__name__ != "MeanBackward0":
+    if len(branches) != 2 or branches[1][0] is not None or type(branches[0][0]) is not MEAN:
         return None
     other = node._saved_other
-    if not other.is_cpu or other.dim() or SCALED_BY in node.metadata:
+    if not other.is_cpu or other.dim() or (_scalers and SCALED_BY in node.metadata):
         return None
-    number = float(other)
+    number = other.item()
     known = _divided.get(number)
     if known is None and number and len(_divided) < MOST_DIVISORS:
         known = _divided[number] = _follow(node, 1.0, MOST_HOPS)

@@ -101,7 +101,7 @@ class Recorder:
         name = self.optimizers.scaler_name(scaler, self.sites.here())
         node: Any = output.grad_fn
         if node is not None:
-            node.metadata[losses.SCALED_BY] = name
+            losses.mark_scaled(node, name)
         if self.measures is not None:
             self.measures.scaled(output, scaler)
         self.accounts.post(ev.Scale, self.arrivals.arrive(), name)
