@@ -295,3 +295,14 @@ def test_a_line_that_moves_takes_its_comment_along() -> None:
 
     assert new.endswith("    optimizer.step()\n    optimizer.zero_grad()  # why\n")
     assert new.count("zero_grad") == 1
+
+
+@pytest.mark.parametrize(("gap", "told"), [("x = = 1", ["GK000"]), ("x = 1", ["GK107"])])
+def test_what_a_notebook_leaves_undone_is_not_told_where_a_cell_is_missing(
+    gap: str, told: list[str]
+) -> None:
+    train = "for x in loader:\n    optimizer.zero_grad()\n    model(x).mean().backward()\n"
+
+    found = check_notebook(notebook(HEAD, gap, train), "a.ipynb").findings
+
+    assert [one.rule for one in found] == told

@@ -1763,6 +1763,74 @@ twins(
     EVALUATED.format(most=1, outside="optimizer.zero_grad()", inside="pass", mark=""),
 )
 
+twins(
+    "an optimizer that steps while its own method runs backward",
+    """
+    import torch
+
+
+    class Fused:
+        def __init__(self, lr):
+            self.model = torch.nn.Linear(3, 1)
+            self.inner = torch.optim.SGD(self.model.parameters(), lr)
+
+        def fused_backward(self, batches):
+            for x in batches:
+                self.inner.zero_grad()
+                self.model(x).mean().backward()  # <- GK107
+    """,
+    """
+    import torch
+
+
+    class Fused(torch.optim.Optimizer):
+        def __init__(self, lr):
+            self.model = torch.nn.Linear(3, 1)
+            super().__init__(self.model.parameters(), dict(lr=lr))
+            for param in self.model.parameters():
+                param.register_hook(self.make_update())
+
+        def make_update(self):
+            from updates import update
+
+            return update
+
+        def fused_backward(self, batches):
+            for x in batches:
+                self.zero_grad()
+                self.model(x).mean().backward()
+    """,
+)
+
+STALE_OUTPUTS = """
+    import torch
+    from moons import data
+
+    judge = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.Adam(judge.parameters())
+    for x in torch.utils.data.DataLoader(data):
+        score = judge(torch.randn(5, 2))
+        loss = (score - judge(x)).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    judge2 = torch.nn.Linear(2, 1)
+    optimizer2 = torch.optim.Adam(judge2.parameters()){starved}
+    for x in torch.utils.data.DataLoader(data):
+        # your code here
+        {gap}
+        loss = score.mean()
+        optimizer2.zero_grad()
+        loss.backward()
+        optimizer2.step(){mark}
+"""
+twins(
+    "an exercise that leaves out what makes its loss: as it is, backward() fails",
+    STALE_OUTPUTS.format(gap="score = judge(x)", starved="  # <- GK106", mark="  # <- GK103"),
+    STALE_OUTPUTS.format(gap="pass", starved="", mark=""),
+)
+
 
 PLAYED = """
     import gym

@@ -22,6 +22,7 @@ from gradkeeper.lint.interpreter.state import (
     RaisedError,
 )
 from gradkeeper.lint.interpreter.values import Call, Constant, Value
+from gradkeeper.lint.libraries.optim import Optimizer
 from gradkeeper.lint.libraries.recording import Owner, Tape, close
 from gradkeeper.lint.libraries.registry import StandardLibraries
 from gradkeeper.lint.libraries.tensors import Finite
@@ -178,6 +179,8 @@ class Program:
     visited: set[ast.AST] = field(default_factory=set)
     coverage: Coverage = field(default_factory=Coverage)
     operations: int = 0
+    whole: bool = True
+    """All of it could be read: no cell of a notebook is missing."""
     relocate: Callable[[Site], Site] | None = None
     """Where a line is told to be: the cells of a notebook."""
     judged: dict[tuple[ev.Event, ...], dict[Key, Finding]] = field(default_factory=dict)
@@ -765,7 +768,8 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
     program.visited |= m.visited
     if program.relocate is not None:
         events = [replace(event, site=program.relocate(event.site)) for event in events]
-    run = Run(plan, m.questions, events, {}, tuple(m.doubts), unseen, spends, ended)
+    seen_to_the_end = ended and program.whole
+    run = Run(plan, m.questions, events, {}, tuple(m.doubts), unseen, spends, seen_to_the_end)
     run.period = m.period
     run.partial = root.function is not None and program.project.facts.steps_somewhere
     run.lines = frozenset((event.site.file, event.site.line) for event in events)
@@ -830,6 +834,8 @@ def _start(
     start = cls.member("__init__")
     given = _arguments(m, start)[1:] if isinstance(start, Function) else []
     instance = m.make_instance(cls, Call(m, given))
+    if isinstance(instance, Instance) and isinstance(instance.native, Optimizer):
+        return  # how an optimizer moves what it owns is its own affair
     if isinstance(instance, Instance):
         instance.invented = True
         m.provided = frozenset(

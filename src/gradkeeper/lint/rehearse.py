@@ -37,6 +37,7 @@ def rehearse_files(
     program = Program(Project(trees, sources), rules)
     if book is not None:
         program.relocate = book.in_cell
+        program.whole = not book.broken
     folded = Findings()
     for runs in roots(program):
         for finding in weigh(runs):

@@ -29,7 +29,16 @@ from gradkeeper.lint.interpreter.values import (
 )
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in, words
 from gradkeeper.lint.libraries.recording import Owner, Tape
-from gradkeeper.lint.libraries.tensors import DISK, Modes, Param, Params, Tensor, mix, takes_over
+from gradkeeper.lint.libraries.tensors import (
+    DISK,
+    Modes,
+    Param,
+    Params,
+    Pass,
+    Tensor,
+    mix,
+    takes_over,
+)
 from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:
@@ -183,13 +192,27 @@ class Module(StandIn):
         self.children.pop(name, None)
 
     def call(self, call: Call) -> Value:
+        modes = call.m.state(Modes)
+        outermost = modes.passing is None
+        if outermost:
+            modes.passing = Pass()
+        try:
+            return self._noted(call.m, self._called(call, modes))
+        finally:
+            if outermost:
+                modes.passing = None
+
+    def _called(self, call: Call, modes: Modes) -> Value:
         m = call.m
         if isinstance(self.me, Instance):
             forward = self.me.cls.member("forward")
             if isinstance(forward, Function):
                 whole = Call(m, [self.me, *call.args], call.kwargs, open=call.open)
-                return self._noted(m, m.run_function(forward, whole))
-        return self._noted(m, mix(m, f"{self.text}()", self, *call.values()))
+                return m.run_function(forward, whole)
+        made = mix(m, f"{self.text}()", self, *call.values())
+        if modes.grad and modes.passing is not None and made.flow:
+            made.others |= {modes.passing}
+        return made
 
     def _noted(self, m: Machine, result: Value) -> Value:
         """A loss may be computed from it now: zeroing between here and backward comes late."""

@@ -69,6 +69,13 @@ class Differentiated:
     by: Note
 
 
+@dataclass(slots=True, eq=False)
+class Pass:
+    """A source: a network was called once. PyTorch frees what it kept for it at the backward."""
+
+    freed: bool = False
+
+
 GRAD = ("grad", "_grad")
 OPEN = "parameters that are not seen"
 """A source: the value may depend on parameters that the source doesn't show."""
@@ -90,6 +97,8 @@ class Modes:
         """FSDP2 exchanges nothing now; it asks at the backward."""
         self.speaks_of_sync = False
         """Some backward ran without exchange between ranks: the others have one."""
+        self.passing: Pass | None = None
+        """The call of a network that is being run."""
         self.weights: dict[Hashable, Factor] = {}
         """What unknown values were multiplied by: any of them may be a loss."""
         self.grown: dict[Hashable, Tensor] = {}
@@ -471,7 +480,7 @@ def mix(m: Machine, text: str, *values: Value) -> Tensor:
 def _without_graph(others: Sources) -> Sources:
     if not others:
         return others
-    return frozenset(x for x in others if x != OPEN and not isinstance(x, Differentiated))
+    return frozenset(x for x in others if x != OPEN and not isinstance(x, (Differentiated, Pass)))
 
 
 def combined(m: Machine, sign: str, one: Tensor, other: Value, *, swapped: bool = False) -> Tensor:
@@ -606,12 +615,16 @@ def credit(
     """backward(): gradients are added to what the loss was computed from."""
     tape, modes = m.state(Tape), m.state(Modes)
     tensor = as_tensor(m, loss)
-    for one in _graphs_of(tensor) if not retains else ():
-        one.freed_at = tape.steps
+    for graph in _graphs_of(tensor) if not retains else ():
+        graph.freed_at = tape.steps
     sources = tensor.sources()
     live = [leaf for leaf in atoms(leaves_in(sources)) if leaf.requires_grad]
     wanted = [leaf for leaf in live if not leaf.asked_for] or live
-    opened = OPEN in tensor.others or not live
+    opened = OPEN in tensor.others or not live or _is_gone(sources)
+    if not retains:
+        for one in sources:
+            if isinstance(one, Pass):
+                one.freed = True
     inputs = [leaf for leaf in wanted if leaf.tensor and not leaf.trainable]
     for_inputs = _is_for_inputs(m, inputs, wanted)
     if not for_inputs and len(inputs) < len(wanted):
@@ -657,6 +670,12 @@ def credit(
         m.fault_due = None
         tape.note(m, ev.Fault, wanted, torn=True)
         raise RaisedError(m.unknown("an error", fixed=False), m.site())
+
+
+def _is_gone(sources: Sources) -> bool:
+    """PyTorch refuses to go through a graph again: something is missing that made a new one."""
+    passes = [one for one in sources if isinstance(one, Pass)]
+    return bool(passes) and all(one.freed for one in passes)
 
 
 def _is_for_inputs(m: Machine, inputs: list[Leaf], wanted: list[Leaf]) -> bool:
