@@ -1886,6 +1886,24 @@ twins(
     WIPED.format(first="optimizer.zero_grad()", second="pass", mark=""),
 )
 
+PUT_IN_PLACE = """
+    import torch
+    from meta import outer_gradients
+
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.Adam(model.parameters())
+    for gradients in outer_gradients:
+        sum(p.square().sum() for p in model.parameters()).backward()  # makes room
+        for p, gradient in zip(model.parameters(), gradients):
+            p.grad.{put}(gradient)
+        optimizer.step(){mark}
+"""
+twins(
+    "gradients that are written over, beside such that are added to",
+    PUT_IN_PLACE.format(put="add_", mark="  # <- GK101"),
+    PUT_IN_PLACE.format(put="copy_", mark=""),
+)
+
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:

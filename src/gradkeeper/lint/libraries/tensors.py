@@ -1206,6 +1206,9 @@ class Grad(Value):
         else:
             adds = name in ("add_", "copy_", "sub_")
             tape.note(m, ev.Adjust, self.of.leaves, guarded=self._guarded(m), adds=adds)
+            source = call.argument(0, "src")
+            if name == "copy_" and source is not None and GRADIENT not in source.sources():
+                tape.note(m, ev.Assign, self.of.leaves)
         return self
 
     def _clear(self, m: Machine) -> None:
