@@ -25,7 +25,8 @@ import argparse, collections, contextlib, copy, functools, itertools, math, sys,
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from torchdata.stateful_dataloader import StatefulDataLoader
 from torch.cuda.amp import GradScaler
 import numpy as np
 import accelerate, apex, composer, deepspeed, lightning, opacus, peft, transformers
@@ -170,6 +171,8 @@ scaler, old_scaler = torch.amp.GradScaler("cuda"), GradScaler(enabled=strange)
 scaled = scaler.scale(loss)
 cast, without, mode = torch.autocast("cuda"), torch.no_grad(), torch.set_grad_enabled(False)
 loader, data = DataLoader(TensorDataset(x), 2), TensorDataset(x)
+stateful, sampler = StatefulDataLoader(data, 2), DistributedSampler(data)
+opened = iter(stateful)
 batches, endless = iter(loader), iter(strange)
 batch = next(batches)
 norm = nn.utils.clip_grad_norm_(net.parameters(), 1.0)
