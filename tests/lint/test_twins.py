@@ -1905,6 +1905,30 @@ twins(
 )
 
 
+ZEROED_FOR_BOTH = """
+    import torch
+    from torch import nn
+
+    disc, gen = nn.Linear(3, 1), nn.Linear(3, 3)
+    opt_d = torch.optim.SGD(disc.parameters(), lr=0.01)
+    opt_g = torch.optim.SGD(gen.parameters(), lr=0.01)
+    for x in torch.randn(6, 2, 3):
+        opt_d.zero_grad(){mark}
+        (disc(gen(x).detach()) - disc(x)).mean().backward()
+        opt_d.step()
+        {first}
+        loss = -disc(gen(x)).mean()
+        loss.backward()
+        {second}
+        opt_g.step()
+"""
+twins(
+    "a loss of two networks that is zeroed in one and then in the other",
+    ZEROED_FOR_BOTH.format(first="pass", second="opt_g.zero_grad()", mark="  # <- GK102"),
+    ZEROED_FOR_BOTH.format(first="opt_g.zero_grad()", second="pass", mark=""),
+)
+
+
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:
     assert marked(FAULTY[name])

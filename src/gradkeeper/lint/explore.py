@@ -144,6 +144,7 @@ class Run:
         credited = {one.site for one in finding.because if one.role == "credited"}
         owned: dict[str, set[str]] = {}
         filled: set[str] = set()
+        reached: set[str] = set()
         waiting = empty = False
         for event in self.tape:
             match event:
@@ -152,10 +153,11 @@ class Run:
                 case ev.Backward():
                     filled.update(event.accounts)
                     if event.site in credited:
+                        reached.update(event.accounts)
                         waiting, empty = True, False
                 case ev.Step():
                     own = owned.get(event.optimizer, set())
-                    empty = empty or (waiting and not own & filled)
+                    empty = empty or (waiting and not own & (filled | reached))
                     filled -= own
                 case ev.Zero():
                     filled.difference_update(event.accounts)
