@@ -700,10 +700,10 @@ def _networks(plan: Plan) -> list[str]:
 def _sides(plan: Plan) -> tuple[list[str], list[str]]:
     cut = ".detach()" if plan["detach"] == "yes" else ""
     if plan["pair"] == "gan" and plan["fake"] == "shared" and plan["order"] == "d first":
-        d = ["fake = gen(x)", f"loss_d = disc(fake{cut}).mean() - disc(x).mean()"]
+        d = ["fake = gen(x)", f"loss_d = disc(fake{cut}).tanh().mean() - disc(x).mean()"]
         return d, ["loss_g = -disc(fake).mean()"]
     if plan["pair"] == "gan":
-        d = [f"fake = gen(x){cut}", "loss_d = disc(fake).mean() - disc(x).mean()"]
+        d = [f"fake = gen(x){cut}", "loss_d = disc(fake).tanh().mean() - disc(x).mean()"]
         return d, ["loss_g = -disc(gen(x)).mean()"]
     if plan["pair"] == "heads":
         d = [f"loss_d = F.mse_loss(disc(trunk(x){cut}), y)"]

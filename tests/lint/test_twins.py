@@ -1929,6 +1929,30 @@ twins(
 )
 
 
+IN_A_CLOSURE = """
+    import torch
+    from torch import nn
+
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in torch.randn(6, 8, 4):
+        model(x).abs().mean().backward()
+        {outside}
+        def closure():
+            {inside}
+            loss = model(x).square().mean()
+            loss.backward()
+            return loss
+        optimizer.step(closure)
+"""
+BY_HAND = "[p.grad.zero_() for p in model.parameters() if p.grad is not None]"
+twins(
+    "zeroed by hand before the step, and in its closure, where that may be meant",
+    IN_A_CLOSURE.format(outside=f"{BY_HAND}  # <- GK102", inside="pass"),
+    IN_A_CLOSURE.format(outside="pass", inside=BY_HAND),
+)
+
+
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:
     assert marked(FAULTY[name])

@@ -762,7 +762,7 @@ def set_grad(m: Machine, param: Param, value: Value) -> None:
     """`p.grad = ...`."""
     tape = m.state(Tape)
     if isinstance(value, Constant) and value.value is None:
-        tape.note(m, ev.Zero, param.leaves, within=_within(tape))
+        tape.note(m, ev.Zero, param.leaves, within=within_step(tape))
     elif isinstance(value, Grad) and value.of.key == param.key:
         tape.note(m, ev.Adjust, param.leaves)
     elif DISK in value.sources():
@@ -771,7 +771,7 @@ def set_grad(m: Machine, param: Param, value: Value) -> None:
         tape.note(m, ev.Assign, param.leaves)
 
 
-def _within(tape: Tape) -> str | None:
+def within_step(tape: Tape) -> str | None:
     return tape.within.name if tape.within else None
 
 
@@ -1214,7 +1214,10 @@ class Grad(Value):
     def _clear(self, m: Machine) -> None:
         """It holds zeros from now on."""
         tape = m.state(Tape)
-        tape.note(m, ev.Zero, self.of.leaves, to_none=False, guarded=self._guarded(m))
+        guarded = self._guarded(m)
+        tape.note(
+            m, ev.Zero, self.of.leaves, to_none=False, guarded=guarded, within=within_step(tape)
+        )
 
     def _read(self, call: Call) -> Value:
         self.read(call.m)

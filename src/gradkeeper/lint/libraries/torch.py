@@ -45,6 +45,7 @@ from gradkeeper.lint.libraries.tensors import (
     parameters_in,
     retains,
     uses_gradient,
+    within_step,
 )
 from gradkeeper.lint.libraries.unknowns import as_module
 from gradkeeper.model import events as ev
@@ -385,7 +386,8 @@ def _foreach(call: Call, name: str) -> Value:
     for one in flatten([given]):
         if isinstance(one, Grad):
             if name == "_foreach_zero_":
-                m.state(Tape).note(m, ev.Zero, one.of.leaves, to_none=False)
+                tape = m.state(Tape)
+                tape.note(m, ev.Zero, one.of.leaves, to_none=False, within=within_step(tape))
             else:
                 m.state(Tape).note(m, ev.Adjust, one.of.leaves)
         elif isinstance(one, Param):
