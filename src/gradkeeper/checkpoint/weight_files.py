@@ -41,6 +41,8 @@ class NamedWeight:
     itemsize: int
     read: Callable[[], "torch.Tensor"]
     """In main memory, whole."""
+    held: bool = False
+    """It is there already: to read it takes no memory."""
 
     @property
     def size(self) -> int:
@@ -202,20 +204,16 @@ def _new(path: Path) -> Iterator[IO[bytes]]:
 def write_dcp(weights: ModelWeights, path: str | os.PathLike[str]) -> list[str]:
     """A folder that torch.distributed.checkpoint.load reads, by the model's own names.
 
-    Its writer wants all tensors at once: they are mapped from a file that is removed afterwards, so
-    memory holds no more than the system has room for. Tied weights are there under each name, since
-    DCP asks for each; it writes what is one tensor once more.
+    Tied weights are there under each name, since DCP asks for each; it writes what is one tensor
+    once more.
     """
-    import torch
     from torch.distributed.checkpoint.filesystem import FileSystemWriter
     from torch.distributed.checkpoint.state_dict_saver import save
 
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as staged:
-        file = Path(staged) / FILE
-        _write_file(file, weights.written, {})
-        state: dict[str, torch.Tensor] = dict(mapped_file(file))
+        state = _at_once(weights.written, Path(staged) / FILE)
         for name, kept in weights.tied.items():
             state[name] = state[kept]
         folder = Path(staged) / "dcp"
@@ -233,6 +231,15 @@ def write_dcp(weights: ModelWeights, path: str | os.PathLike[str]) -> list[str]:
         for name in names:
             shutil.move(folder / name, target / name)
     return [str(target / name) for name in names]
+
+
+def _at_once(weights: Sequence[NamedWeight], file: Path) -> "dict[str, torch.Tensor]":
+    """DCP's writer wants all tensors together. Those that are not in memory are mapped from a file
+    that is removed afterwards, so memory holds no more than the system has room for."""
+    if all(weight.held for weight in weights):
+        return {weight.name: weight.read() for weight in weights}
+    _write_file(file, weights, {})
+    return dict(mapped_file(file))
 
 
 def mapped_file(path: str | os.PathLike[str]) -> Iterator[tuple[str, "torch.Tensor"]]:

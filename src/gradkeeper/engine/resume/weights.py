@@ -4,6 +4,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -70,6 +71,7 @@ def weights_of(model: nn.Module) -> tuple[ModelWeights, list[str]]:
                 tuple(value.shape),
                 value.itemsize,
                 _reader(value),
+                held=value.device.type == "cpu" and not is_sharded(value),
             ),
         )
     return _once(found, _hidden(module)), left
@@ -240,7 +242,7 @@ class Turns:
         def read() -> Tensor:
             return self._left.pop(weight.name).read()
 
-        return NamedWeight(weight.name, weight.dtype, weight.shape, weight.itemsize, read)
+        return replace(weight, read=read)
 
 
 # Arriving
