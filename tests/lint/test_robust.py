@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gradkeeper.lint import check_source
+from gradkeeper.model.finding import Severity
 from gradkeeper.rules import ALL
 
 TRAIN = "import torch\nloss.backward()\noptimizer.step()\n"
@@ -88,3 +89,30 @@ def test_made_up_programs_never_raise(lines: list[tuple[str, int]]) -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes_never_raise(raw: bytes) -> None:
     never_fails(b"loss.backward()\n" + raw)
+
+
+TAKEN_AWAY = """\
+import torch
+from helpers import flag
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+extra = {{}}
+for x in torch.randn(6, 8, 4):
+    {cleared}
+    model(x).square().mean().backward()
+    optimizer.step()
+    if flag(x):
+        extra["name"] = 1
+        extra.pop("name")
+    torch.save({{"model": model.state_dict(), **extra}}, "a.pt")
+"""
+
+
+@pytest.mark.parametrize(("cleared", "codes"), [("optimizer.zero_grad()", []), ("", ["GK101"])])
+def test_what_a_branch_adds_and_takes_away_again_was_never_there(
+    cleared: str, codes: list[str]
+) -> None:
+    found = check_source(TAKEN_AWAY.format(cleared=cleared), "train.py", ALL, fixes=False).findings
+
+    assert [one.rule for one in found if one.severity is not Severity.INFO] == codes

@@ -276,6 +276,8 @@ class Statements(Expressions):
     def _merge(
         self, table: dict[Any, Any], name: Any, condition: Condition, yes: Any, no: Any
     ) -> None:
+        if yes is MISSING and no is MISSING:
+            return  # what a branch has put there, it has taken away again
         if yes is MISSING or no is MISSING:
             self.write(table, name, no if yes is MISSING else yes)
         elif isinstance(yes, Value) and isinstance(no, Value):
