@@ -50,7 +50,7 @@ DESIGN = {
     "GK603": ("late-zero", "info"),
     "GK604": ("optimizer-in-loop", "warning"),
     "GK605": ("swallowed-fault", "warning"),
-    "GK606": ("graph-kept-alive", "warning"),
+    "GK606": ("graph-kept-alive", "info"),
 }
 NEEDS_SEVERAL_PROCESSES = {"GK503"}
 NEEDS_THE_TEXT = {"GK000", "GK001"}

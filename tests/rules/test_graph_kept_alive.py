@@ -4,9 +4,18 @@ import pytest
 
 from gradkeeper.model import Site
 from gradkeeper.rules.graph_kept_alive import rule
-from tests.lint.linting import told
+from tests.lint.linting import findings
 from tests.script import block, marked, over_model, reasons
-from tests.watcher.loops import run
+from tests.watcher.loops import Loop, run
+
+
+def told(code: str) -> list[str]:
+    """This rule's findings: they are infos, which are told to whom asks for them."""
+    return [finding.rule for finding in findings(code) if finding.rule == rule.code]
+
+
+def of_the_rule(loop: Loop) -> list[str]:
+    return [brief for brief in loop.everything if brief.startswith(rule.code)]
 
 
 def test_a_total_that_keeps_graphs_of_several_steps_is_reported_where_it_grows() -> None:
@@ -219,7 +228,7 @@ for x in data:
 @pytest.mark.parametrize("code", RIGHT.values(), ids=RIGHT)
 def test_right_programs_are_silent_read_and_run(code: str, tmp_path: Path) -> None:
     assert "GK606" not in told(HEAD + code)
-    assert "GK606" not in str(run(tmp_path, HEAD + code, header="").found)
+    assert "GK606" not in str(run(tmp_path, HEAD + code, header="").everything)
 
 
 @pytest.mark.parametrize("code", WRONG.values(), ids=WRONG)
@@ -227,7 +236,7 @@ def test_wrong_programs_are_found_read_and_run(code: str, tmp_path: Path) -> Non
     loop = run(tmp_path, HEAD + code, header="")
 
     assert told(HEAD + code) == ["GK606"]
-    assert loop.found == [f"GK606:{loop.line('# here')}"]
+    assert of_the_rule(loop) == [f"GK606:{loop.line('# here')}"]
 
 
 AVERAGED = """
@@ -244,4 +253,4 @@ for x in data:
 def test_a_moving_average_keeps_them_too_as_a_run_shows(tmp_path: Path) -> None:
     loop = run(tmp_path, HEAD + AVERAGED, header="")
 
-    assert loop.found == [f"GK606:{loop.line('# here')}"]
+    assert of_the_rule(loop) == [f"GK606:{loop.line('# here')}"]
