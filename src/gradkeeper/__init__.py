@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gradkeeper.watcher import FindingError, ignore
     from gradkeeper.watching import Watch, watch
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Engine",
