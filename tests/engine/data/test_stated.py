@@ -14,7 +14,7 @@ from gradkeeper.engine.data import feed_of
 from gradkeeper.engine.errors import PositionError
 from tests.checkpoint.same import same
 from tests.engine.data.interrupting import Run, in_parts, kept, plainly
-from tests.engine.data.loaders import Noisy, Owning, Stream
+from tests.engine.data.loaders import ITEMS, Noisy, Owning, Stream
 
 # torchdata 0.11 calls what torch 2.13 deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
@@ -164,6 +164,45 @@ def test_workers_that_draw_are_refused_where_the_loaders_state_does_not_keep_it(
 
     with pytest.raises(PositionError, match="the workers of this Lazy draw random numbers"):
         run.save()
+
+
+class Late(Quiet):
+    """Makes its generator on first use."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.late: random.Random | None = None
+
+    def drawn(self) -> list[float]:
+        if self.late is None:
+            self.late = random.Random(3)
+        return [self.late.random()]
+
+
+def test_a_generator_that_workers_make_on_first_use_is_seen() -> None:
+    run = Run(lambda: Lazy(Late(), batch_size=2, num_workers=1))
+    run.go_on(epochs=1, most=2)
+
+    with pytest.raises(PositionError, match="draw random numbers"):
+        run.save()
+
+
+def test_one_that_is_made_in_the_main_process_is_kept() -> None:
+    class Placing(Lazy):
+        """Passes over what was handed out without reading it."""
+
+        def __iter__(self) -> Any:
+            start, self.start = self.start, 0
+            for number in range(start, ITEMS):
+                self.handed = number + 1
+                yield self.dataset[number]
+
+    def built() -> Any:
+        return Placing(Late(), batch_size=1)
+
+    plain = plainly(built, epochs=1)
+
+    assert same(in_parts(built, [3], epochs=1), plain)
 
 
 def test_the_users_functions_are_put_back_when_its_workers_have_started() -> None:

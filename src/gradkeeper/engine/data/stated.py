@@ -70,6 +70,7 @@ class StatedFeed:
             )
         state = state_of_loader(self._loader)
         digest, epochs = fingerprint_of(state), numbers(self._users)
+        self._sources.look_again()
         own = kept(self._sources.read_own())
         return {
             **self._count.state(),

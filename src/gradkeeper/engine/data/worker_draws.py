@@ -196,7 +196,8 @@ class Noting:
     def __call__(self, items: Any) -> Any:
         batch = self._collate(items)
         if self._sources is not None and not self._told.item():
-            # A generator that has come since was made by the library as it began, or is new.
+            # Many make their generator on first use.
+            self._sources.look_again()
             now = self._sources.read()
             if changed(now, self._last):
                 self._told.fill_(1)
