@@ -36,3 +36,12 @@ def test_the_loops_of_a_function_have_theirs() -> None:
     code = variables["train"].__code__  # type: ignore[attr-defined]
 
     assert found(code) == [(line + 1, targets) for line, targets in FOUND]
+
+
+def test_a_loop_too_long_for_one_byte_has_its_variables_too() -> None:
+    many = "\n".join(f"        first{number} = x + y" for number in range(100))
+    text = f"for epoch in range(3):\n    for x, y in pairs:\n{many}\n"
+
+    loops = sorted(find_loops(compile(text, "long.py", "exec")), key=lambda loop: loop.start)
+
+    assert [(loop.line, loop.targets) for loop in loops] == [(1, ("epoch",)), (2, ("x", "y"))]

@@ -263,7 +263,13 @@ def _starts_line(one: dis.Instruction) -> int | None:
 
 
 def _targets(instructions: list[dis.Instruction]) -> tuple[str, ...]:
-    """The variables that a `for` sets: the stores right behind FOR_ITER."""
+    """The variables that a `for` sets: the stores right behind FOR_ITER.
+
+    Where a loop is long, or a code has many names, instructions have others in front of them that
+    widen their arguments.
+    """
+    near = instructions[: 3 * (4 + 2 * MOST_TARGETS)]
+    instructions = [one for one in near if one.opname != "EXTENDED_ARG"]
     if not instructions or instructions[0].opname != "FOR_ITER":
         return ()
     names: list[str] = []
