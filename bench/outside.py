@@ -4,7 +4,9 @@ Usage: scripts/bench outside FOLDER
 
 FOLDER holds checkouts of OrderLab/TrainCheck-Evaluation-Workloads (silent errors, and programs
 that are right), KamruzzamanAsif/SpecDetect4AI-B903 (lines where gradients are said not to be
-cleared) and usazehan/pytorch-debug-assistant (questions of Stack Overflow), each under its name.
+cleared), usazehan/pytorch-debug-assistant (questions of Stack Overflow), each under its name, or
+some of them. In mutants/ there is clean/ with public files that are right, as owner+name/path, and
+beside it a folder for each fault that was planted in them, zero_grad_left_out/ and so on.
 Their code is read where it lies, and never kept here. What is said of a case in words is our
 reading of it.
 """
@@ -53,6 +55,17 @@ ASKED = {
     26: "as written, every step but the first applies the losses before it again",
     224: "what is zeroed, `optimizer_net`, is not what is stepped, `optimizer`",
 }
+MUTANTS = "mutants"
+PLANTED = {
+    "zero_grad left out": {"GK101", "GK104", "GK602"},
+    "zero_grad moved before step": {"GK102", "GK103"},
+    "step left out": {"GK102", "GK107"},
+    "unscale_ left out": {"GK301"},
+    "clip after step": {"GK304"},
+    "clip before backward": {"GK304"},
+    "step before backward": {"GK101", "GK102", "GK103"},
+}
+"""One change for each file, all over it, and the rules of which one should say so."""
 FENCE = re.compile(r"```\n(.*?)\n```", re.S)
 
 
@@ -148,31 +161,77 @@ def questions(folder: Path) -> tuple[int, int, int, list[str]]:
     return asked, read, rehearsed, said
 
 
-def main(words: list[str]) -> int:
-    if len(words) != 1 or not Path(words[0]).is_dir():
-        print("usage: scripts/bench outside FOLDER", file=sys.stderr)
-        return 2
-    traincheck, specdetect, people = (
-        Path(words[0]) / name for name in (TRAINCHECK, SPECDETECT, QUESTIONS)
-    )
-    print(f"OrderLab/{TRAINCHECK} at {commit(traincheck)}: published errors of user code.")
+def rules_by_file(folder: Path) -> dict[str, set[str]]:
+    """The errors and warnings of each file; repositories are told apart, as they are projects."""
+    found: dict[str, set[str]] = {}
+    for repository in sorted(folder.iterdir()):
+        for path, checked in check(repository).items():
+            loud = {one.rule for one in checked.findings if one.severity is not Severity.INFO}
+            found[str(Path(path).relative_to(folder))] = loud
+    return found
+
+
+def planted(folder: Path) -> Iterator[tuple[str, ...]]:
+    """Faults of each kind, and how many of them a fitting rule tells, of which it was silent."""
+    clean = rules_by_file(folder / "clean")
+    all_made = all_told = 0
+    for fault, fitting in PLANTED.items():
+        made = rules_by_file(folder / fault.replace(" ", "_"))
+        told_of = sum(bool((rules - clean[file]) & fitting) for file, rules in made.items())
+        all_made, all_told = all_made + len(made), all_told + told_of
+        yield fault, str(len(made)), f"{told_of} ({told_of / len(made):.0%})"
+    yield "all", str(all_made), f"{all_told} ({all_told / all_made:.0%})"
+
+
+def tell_silent_errors(folder: Path) -> None:
+    print(f"OrderLab/{TRAINCHECK} at {commit(folder)}: published errors of user code.")
     print(
         "TrainCheck watches a run, after it has learnt from right ones; check reads the source.\n"
     )
     columns = ("case", "fault", "TrainCheck's output", "check of the wrong one", "of the right one")
-    table(columns, silent_errors(traincheck))
-    programs, loops, rehearsed, said = correct_programs(traincheck)
+    table(columns, silent_errors(folder))
+    programs, loops, rehearsed, said = correct_programs(folder)
     print(
         f"\n{programs} correct programs: {loops} training loops, {rehearsed} rehearsed to a step;"
     )
     print("\n".join(said) or "nothing said of any of them.")
-    print(f"\nKamruzzamanAsif/{SPECDETECT} at {commit(specdetect)}: gradients not cleared.")
-    print(f"Published F1: {published(specdetect)}.\n")
-    table(("file", "lines they call true", "check says", "our reading"), not_cleared(specdetect))
-    asked, read, rehearsed, said = questions(people)
-    print(f"\nusazehan/{QUESTIONS} at {commit(people)}: {asked} loops in questions;")
+
+
+def tell_not_cleared(folder: Path) -> None:
+    print(f"\nKamruzzamanAsif/{SPECDETECT} at {commit(folder)}: gradients not cleared.")
+    print(f"Published F1: {published(folder)}.\n")
+    table(("file", "lines they call true", "check says", "our reading"), not_cleared(folder))
+
+
+def tell_questions(folder: Path) -> None:
+    asked, read, rehearsed, said = questions(folder)
+    print(f"\nusazehan/{QUESTIONS} at {commit(folder)}: {asked} loops in questions;")
     print(f"{read} can be read as Python, {rehearsed} rehearsed to a step.")
     print("\n".join(said) or "Nothing said of any.")
+
+
+def tell_planted(folder: Path) -> None:
+    count = sum(1 for _ in (folder / "clean").iterdir())
+    print(f"\nFaults planted in clean files of {count} public repositories, one kind at a time;")
+    print("some do no harm where they fell, or are out of sight in the one file.\n")
+    table(("fault", "planted", "told"), planted(folder))
+
+
+SECTIONS = {
+    TRAINCHECK: tell_silent_errors,
+    SPECDETECT: tell_not_cleared,
+    QUESTIONS: tell_questions,
+    MUTANTS: tell_planted,
+}
+
+
+def main(words: list[str]) -> int:
+    there = [name for name in SECTIONS if (Path(words[0]) / name).is_dir()] if words else []
+    if len(words) != 1 or not there:
+        print("usage: scripts/bench outside FOLDER", file=sys.stderr)
+        return 2
+    for name in there:
+        SECTIONS[name](Path(words[0]) / name)
     return 0
 
 

@@ -55,6 +55,25 @@ def test_all_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "question 1: GK101 (line 7): not read yet" in said
 
 
+def test_planted_faults_are_counted_by_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = [name.replace(" ", "_") for name in outside.PLANTED]
+    for folder in ("clean", *folders):
+        place = tmp_path / outside.MUTANTS / folder / "owner+name"
+        place.mkdir(parents=True)
+        (place / "a.py").write_text(MENDED)
+    (tmp_path / outside.MUTANTS / "zero_grad_left_out" / "owner+name" / "a.py").write_text(STALE)
+
+    assert outside.main([str(tmp_path)]) == 0
+
+    said = capsys.readouterr().out
+    assert "Faults planted in clean files of 1 public repositories" in said
+    assert "| zero_grad left out | 1 | 1 (100%) |" in said
+    assert "| step left out | 1 | 0 (0%) |" in said
+    assert "| all | 7 | 1 (14%) |" in said
+
+
 def test_a_folder_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert outside.main([]) == 2
     assert "usage: scripts/bench outside FOLDER" in capsys.readouterr().err
