@@ -1498,6 +1498,78 @@ twins(
     ),
 )
 
+SET_BY_NAME = """
+    import torch
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self, sizes):
+            super().__init__()
+            self.layers = []
+            for i, size in enumerate(sizes):
+                layer = nn.Linear(size, size)
+                {kept}
+                self.layers.append(layer)
+            self.last = nn.Linear(3, 1)
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return self.last(x).mean()
+
+    net = Net([3, 3])
+    optimizer = torch.optim.Adam(net.parameters())
+    for x in loader:
+        optimizer.zero_grad()
+        net(x).backward()
+        optimizer.step(){mark}
+"""
+twins(
+    "layers that are attributes by __setattr__, beside a plain list of them",
+    SET_BY_NAME.format(kept="pass", mark="  # <- GK105"),
+    SET_BY_NAME.format(kept='self.__setattr__("layer{}".format(i), layer)', mark=""),
+)
+
+AT_REST = """
+    import torch
+    from torch import nn
+
+    net, judge = nn.Linear(3, 3), nn.Linear(3, 1)
+    optimizer = torch.optim.Adam(net.parameters())
+    judge.{mode}()
+    for x in loader:
+        optimizer.zero_grad()
+        judge(net(x)).mean().backward()
+        optimizer.step(){mark}
+"""
+twins(
+    "a network that judges another one, in eval()",
+    AT_REST.format(mode="train", mark="  # <- GK105"),
+    AT_REST.format(mode="eval", mark=""),
+)
+
+MOVED_INPUT = """
+    import torch
+
+    def invert(generator, image, device):
+        z = torch.rand(3, 1).requires_grad_()
+        optimizer = torch.optim.Adam([z], lr=0.1)
+        z = z.to(device)
+        for _ in range(500):
+            {cleared}
+            (image - generator(z)).abs().sum().backward()
+            optimizer.step(){mark}
+"""
+twins(
+    "a tensor that is moved to where it may be already",
+    MOVED_INPUT.format(cleared="pass", mark="  # <- GK101"),
+    MOVED_INPUT.format(
+        cleared="""if z.grad is not None:
+                z.grad.zero_()""",
+        mark="",
+    ),
+)
+
 JOINS_LATER = """
     import torch
     from torch import nn

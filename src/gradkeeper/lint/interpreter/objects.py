@@ -451,7 +451,17 @@ class Instance(Value):
             return self.cls
         if name == "__dict__":
             return Dict.of((Constant(key), value) for key, value in self.attributes.items())
+        if name == "__setattr__":
+            return BuiltIn(name, self._set_by_name)
         return self._elsewhere(m, name)
+
+    def _set_by_name(self, call: Call) -> Value:
+        """`self.__setattr__(f"layer{i}", layer)`."""
+        name, value = call.argument(0) or NONE, call.argument(1) or NONE
+        self.set_attribute(
+            call.m, str(name.value) if isinstance(name, Constant) else name.text, value
+        )
+        return NONE
 
     def _elsewhere(self, m: Machine, name: str) -> Value:
         """Set by another method, given by the library it derives from, or not known."""

@@ -33,9 +33,9 @@ from gradkeeper.lint.interpreter.values import (
 
 MOST_QUIET = 16
 """Rounds of a known loop that does nothing to gradients."""
-QUIETLY = 3_000
+QUIETLY = 2_000
 """Operations after which such a loop has no further round."""
-QUIETLY_IN_ALL = 10_000
+QUIETLY_IN_ALL = 5_000
 """Operations, each time that it was run taken together, after which it has one round only."""
 EPOCHS = 2
 WINDOWS = 3

@@ -35,6 +35,10 @@ class Leaf:
     handed_in: bool = False
     """Of a network that a caller hands in who is not seen: it may be one that is known."""
     parts: tuple[Leaf, ...] = ()
+    resting: bool = False
+    """The network that holds it was put into eval() last."""
+    used_at_rest: bool = False
+    """A loss came through it in that state."""
     asked_for: bool = False
     """torch.autograd.grad was asked for its gradient."""
     known: dict[Hashable, bool] = field(default_factory=dict)
@@ -67,6 +71,8 @@ class Leaf:
             self.replicated,
             self.elsewhere,
             self.handed_in,
+            resting=self.resting,
+            used_at_rest=self.used_at_rest,
             asked_for=self.asked_for,
             known={**self.known, by: answer},
         )

@@ -138,6 +138,9 @@ class Module(StandIn):
             self.training = on is None or on.truth(call.m) is not False
         elif name == "eval":
             self.training = False
+        if name in ("train", "eval"):
+            for leaf in atoms(self.leaves()):
+                leaf.resting = not self.training
         return self.me
 
     def part(self, m: Machine, name: str) -> Value:

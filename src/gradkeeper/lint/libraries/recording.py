@@ -234,6 +234,7 @@ def close(m: Machine, tape: Tape, end: Site, *, early: bool) -> list[ev.Event]:
     _settle_owners(m, tape)
     _settle_losses(m, tape)
     _settle_inputs(tape)
+    _settle_fixed(tape)
     _tell_escapes(m, tape)
     _update_unseen(tape)
     _excuse_repeated(tape)
@@ -657,6 +658,15 @@ def _settle_inputs(tape: Tape) -> None:
         if note.kind is ev.Backward:
             for leaf in atoms(_expanded(note.targets)):
                 leaf.trainable = leaf.trainable and leaf.tensor and not inputs
+
+
+def _settle_fixed(tape: Tape) -> None:
+    """A network in eval() that nobody owns judges the others, and is meant to stay as it is."""
+    owned = {leaf for owner in tape.owners for leaf in atoms(owner.leaves)}
+    for leaves in _reached(tape).values():
+        for leaf in leaves:
+            if leaf.used_at_rest and leaf not in owned:
+                leaf.trainable = False
 
 
 def _accounts(tape: Tape) -> dict[Leaf, str]:

@@ -325,7 +325,7 @@ class Tensor(StandIn):
 
     @visible
     def to(self, call: Call) -> Value:
-        return self if self.leaf is None else self.like(call.m)
+        return self  # a parameter may be there already
 
 
 class TensorMember(Tensor):
@@ -637,6 +637,8 @@ def credit(
         synced = False
     elif modes.speaks_of_sync or any(leaf.replicated for leaf in wanted):
         synced = True
+    for leaf in wanted:
+        leaf.used_at_rest = leaf.used_at_rest or leaf.resting
     tape.backwards += 1
     tape.waiting_loops.update(id(loop.node) for loop in m.loops)
     _begin_batch(m, tape, sources)

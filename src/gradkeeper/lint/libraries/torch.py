@@ -217,7 +217,9 @@ class Created(Tensor):
     def attribute(self, m: Machine, name: str) -> Value:
         if name in ("split", "chunk") and self.size is not None:
             return BuiltIn(name, lambda call: self._split(call, name))
-        if name in ("to", "float", "cuda", "view", "long"):
+        if name in ("to", "cuda"):
+            return BuiltIn(name, lambda call: self)
+        if name in ("float", "view", "long"):
             return BuiltIn(name, lambda call: self if self.leaf is None else self.like(m))
         return Tensor.attribute(self, m, name)
 
