@@ -1976,6 +1976,56 @@ twins(
     PUT_IN_PLACE.format(put="copy_", mark=""),
 )
 
+COUNTED_DOWN = """
+    import torch
+
+
+    class Trainer:
+        def __init__(self, args):
+            self.args = args
+
+        def train(self, model, loader):
+            optimizer = torch.optim.Adam(model.parameters())
+            while True:
+                left = self.args.window
+                for x, y in loader:
+                    if left == self.args.window:
+                        {clear}
+                    left -= 1
+                    (model(x) - y).square().mean().div(self.args.window).backward()
+                    if not left:
+                        optimizer.step(){mark}
+                        left = self.args.window
+                if not left:
+                    optimizer.step()
+"""
+twins(
+    "a window that is counted down, and a rest that can only be there if it has no length",
+    COUNTED_DOWN.format(clear="print(left)", mark="  # <- GK101"),
+    COUNTED_DOWN.format(clear="optimizer.zero_grad()", mark=""),
+)
+
+CASCADE = """
+    import torch
+    from robust import args, loader
+
+    models = [torch.nn.Linear(3, 1)]
+    for number in range(args.cascade):
+        if number > 0:
+            models.append(torch.nn.Linear(3, 1))
+        optimizer = torch.optim.Adam({which}.parameters())
+        for epoch in range(args.epochs):
+            for x, y in loader:
+                optimizer.zero_grad()
+                (models[0](x) - y).square().mean().backward()
+                optimizer.step(){mark}
+"""
+twins(
+    "an optimizer whose line works, as long as a cascade has one network",
+    CASCADE.format(which="torch.nn.Linear(3, 1)", mark="  # <- GK103"),
+    CASCADE.format(which="models[-1]", mark=""),
+)
+
 
 ZEROED_FOR_BOTH = """
     import torch

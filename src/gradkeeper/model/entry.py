@@ -119,6 +119,10 @@ class Entry(Generic[E]):
         """At the close: all of a line was thrown away, but for what came last."""
         return not trail.spent and trail.wasted > self.waiting.get(trail.site, 0) <= 1
 
+    def works_elsewhere(self, owner: Optimizer) -> bool:
+        """At the close: another optimizer that the same line has built did step."""
+        return any(one.real and one.site == owner.site for one in self.optimizers.values())
+
     def held_by(self, owner: Optimizer, trail: Trail) -> list[Account]:
         """The accounts of an optimizer that a line reached."""
         shared = set(owner.accounts).intersection(trail.accounts)

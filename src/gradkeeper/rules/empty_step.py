@@ -78,7 +78,7 @@ def at_close(entry: Entry[Close]) -> Iterator[Finding]:
     for owner in entry.optimizers.values():
         if entry.idle or owner.real or owner.skipped or owner.empty < 2:
             continue
-        if entry.unseen or _out_of_sight(entry, owner):
+        if entry.unseen or _out_of_sight(entry, owner) or entry.works_elsewhere(owner):
             continue
         if _lost(entry, owner):
             continue

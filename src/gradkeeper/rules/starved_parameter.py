@@ -76,6 +76,7 @@ def _found(
 ) -> Finding:
     names = ", ".join(account.layers for account in starved[:3])
     it = "them" if names.count("`") > 2 else "it"
+    certain = whole and owner.steps and not entry.works_elsewhere(owner)
     return rule.found(
         entry,
         f"{owner.named_from(owner.site)} owns {names}, which no loss has reached",
@@ -83,5 +84,5 @@ def _found(
         detail=f"account {names}: never credited"
         + (f"; `{owner.variable}` owns nothing else" if whole else ""),
         remedy=f"leave {it} out of the optimizer, or let the loss reach {it}",
-        severity=Severity.WARNING if whole and owner.steps else None,
+        severity=Severity.WARNING if certain else None,
     )

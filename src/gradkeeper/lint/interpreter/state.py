@@ -464,6 +464,8 @@ class State:
         """Those that have to be as they are for what is being run to be run."""
         self.reached: dict[Site, tuple[Hashable, ...]] = {}
         """The same, by where something happened."""
+        self.counted_down_from: set[Hashable] = set()
+        """Options that loops count down from: whoever sets them begins above zero."""
         self.closed_gates: set[int] = set()
         self.opened_gates: set[int] = set()
         """Tests, in loops, that kept a step from being come to; and those that let one be."""

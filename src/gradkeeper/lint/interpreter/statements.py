@@ -122,6 +122,8 @@ class Statements(Expressions):
             if isinstance(new, Constant):
                 new = self.counted(new)
             elif isinstance(change, Constant) and isinstance(change.value, (int, float)):
+                if self.loops and sign == "-" and old.fixed:
+                    self.counted_down_from.add(old.key)
                 new = self.counting(new)
         self.assign(node.target, new)
         return None

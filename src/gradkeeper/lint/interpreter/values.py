@@ -266,7 +266,7 @@ class Unknown(Value):
         m.labels.setdefault(self.key, name)
 
     def truth(self, m: Machine) -> bool | Condition:
-        return Condition("", self)
+        return self.key in m.counted_down_from or Condition("", self)
 
     def is_none(self, m: Machine) -> bool | Condition:
         return Condition("is", self, NONE)
