@@ -68,7 +68,8 @@ def on_move(books: Books, event: ev.Move) -> Entry[ev.Move]:
 
     def put_back(account: Account) -> Account:
         stirred = account.stirred or not by_closure.isdisjoint(account.fresh)
-        return replace(account, moved=True, reset=True, stirred=stirred)
+        vacant = account.vacant and not event.gradient
+        return replace(account, moved=True, reset=True, stirred=stirred, vacant=vacant)
 
     return books.change(event, event.accounts, put_back)
 
