@@ -86,7 +86,10 @@ class Expressions(State):
         frame = self.frame
         found = frame.owner_of(name).get(name) if frame.outer else None
         if found is None:
-            found = frame.find(name) or self.whole.import_now(frame, name)
+            found = frame.find(name)
+            if found is not None:
+                return found
+            found = self.whole.import_now(frame, name)
         if found is None:
             found = self.whole.define_now(frame, name)
         if found is None:

@@ -77,6 +77,7 @@ DRIVES = _words(
     automatic_optimization gradient_accumulation_steps"""
 )
 """What sets a framework going, or tells it how: read there, not in the program."""
+KEPT = BUILDS | SAVES | DRIVES
 
 
 @dataclass(slots=True, eq=False)
@@ -420,7 +421,10 @@ class _Reader:
                 words.add(word)
                 of = last_name(node.value)  # type: ignore[attr-defined]
                 if of:
-                    uses.setdefault(of, set()).add(word)
+                    asked = uses.get(of)
+                    if asked is None:
+                        asked = uses[of] = set()
+                    asked.add(word)
                 elif word == "backward":
                     self.facts.losses.update(_summands(node.value))  # type: ignore[attr-defined]
                 if id(node) in holders:
@@ -510,15 +514,18 @@ class _Survey:
                     word not in OF_NETWORKS or not uses.get(of, set()) & OF_MODULES
                 ):
                     line.refers.add(word)
-            line.acts = line.words & LOUD_AS_SUCH | line.calls & WHEN_CALLED
-            if any(word == "update" and uses.get(of, set()) & OF_SCALERS for of, word in line.asks):
-                line.acts.add("GradScaler")  # as loud as the rest of what a scaler does
-            if any(uses.get(of, set()) & OF_OPTIMIZERS for of in line.steps_of):
-                line.acts.add("step")
+                if word == "update" and uses.get(of, NO_WORDS) & OF_SCALERS:
+                    line.acts.add("GradScaler")  # as loud as the rest of what a scaler does
+            if not line.words.isdisjoint(LOUD):
+                line.acts |= line.words & LOUD_AS_SUCH | line.calls & WHEN_CALLED
+            for of in line.steps_of:
+                if uses.get(of, NO_WORDS) & OF_OPTIMIZERS:
+                    line.acts.add("step")
         self._note_makers()
         self.facts.steps_somewhere = any(
             "step" in line.calls and any(uses.get(of, set()) & OF_STEPPED for of in line.steps_of)
             for line in self.lines
+            if line.steps_of
         )
         self._name_functions()
         for file in self.files:
@@ -592,10 +599,12 @@ class _Survey:
         facts = self.facts
         acts = line.acts
         refers = line.refers
-        line.loud = bool(acts or line.words & BUILDS or refers & facts.loud_names)
-        line.credits = bool(acts & CREDITS or refers & facts.credit_names)
-        line.spends = bool(acts & SPENDS or refers & facts.step_names)
-        line.closes = bool(acts & WINDOWS or refers & facts.step_names)
+        spends = not refers.isdisjoint(facts.step_names)
+        line.loud = bool(acts) or not line.words.isdisjoint(BUILDS)
+        line.loud = line.loud or not refers.isdisjoint(facts.loud_names)
+        line.credits = not acts.isdisjoint(CREDITS) or not refers.isdisjoint(facts.credit_names)
+        line.spends = spends or not acts.isdisjoint(SPENDS)
+        line.closes = spends or not acts.isdisjoint(WINDOWS)
         if line.spends_at_once:
             line.loud = line.credits = line.spends = line.closes = True
         for one in line.inside:
@@ -789,8 +798,9 @@ class _Survey:
             return True
         if isinstance(node, (ast.Continue, ast.Import, ast.ImportFrom, *FUNCTIONS, ast.ClassDef)):
             return True
-        own_loud = line.acts or line.words & BUILDS or line.refers & self.facts.loud_names
-        if own_loud or line.spends_at_once or line.gives or line.words & (SAVES | DRIVES):
+        if line.acts or line.spends_at_once or line.gives:
+            return True
+        if not line.words.isdisjoint(KEPT) or not line.refers.isdisjoint(self.facts.loud_names):
             return True
         if line.gathers:
             return True  # it may use up an iterator that somebody else needs
@@ -800,7 +810,7 @@ class _Survey:
             return True  # perhaps a parameter's
         if any(self._is_loss(name) for name in line.adds):
             return True  # a total may hold on to what it is made of
-        return bool(line.words & acting) or any(_may_act(one) for one in line.calls)
+        return not line.words.isdisjoint(acting) or any(map(_may_act, line.calls))
 
     def _is_loss(self, name: str) -> bool:
         return name in self.facts.losses or "backward" in self.facts.uses.get(name, ())
@@ -922,7 +932,7 @@ def _spread(names: set[str], words: dict[str, set[str]]) -> None:
     grown = True
     while grown:
         before = len(names)
-        names.update(name for name, found in words.items() if found & names)
+        names.update([name for name, found in words.items() if not found.isdisjoint(names)])
         grown = len(names) > before
 
 

@@ -84,6 +84,8 @@ class Factor:
     """Of how many losses it is the sum."""
 
     def times(self, other: Factor) -> Factor:
+        if other is ONE and not (self.above and self.below):
+            return self
         number = None
         if self.number is not None and other.number is not None:
             number = self.number * other.number
@@ -411,10 +413,10 @@ def _settle_owners(m: Machine, tape: Tape) -> None:
 def _reached(tape: Tape) -> dict[Site, dict[Leaf, None]]:
     """By line of a backward: what it credits."""
     found: dict[Site, dict[Leaf, None]] = {}
-    for note in tape.notes:
-        if note.kind is ev.Backward:
-            leaves = found.setdefault(note.site, {})
-            leaves.update(dict.fromkeys(atoms(_expanded(note.targets))))
+    told = {(id(one.site), one.targets): one for one in tape.notes if one.kind is ev.Backward}
+    for note in told.values():
+        leaves = found.setdefault(note.site, {})
+        leaves.update(dict.fromkeys(atoms(_expanded(note.targets))))
     return found
 
 
@@ -529,7 +531,8 @@ def _settle_losses(m: Machine, tape: Tape) -> None:
     near = _followers(tape, within_a_batch=True)
     followers = {**_followers(tape, within_a_batch=False), **near}
     next_steps = _next_steps(tape)
-    unreached = [owner for owner in tape.owners if _may_be_handed_in(tape, owner)]
+    reached = _all_reached(tape)
+    unreached = [owner for owner in tape.owners if _may_be_handed_in(owner, reached)]
     one_by_one = {note.site for note in tape.notes if note.kind is ev.Backward} - {
         note.site for note in tape.notes if note.kind is ev.Backward and id(note) not in next_steps
     }
@@ -596,24 +599,22 @@ def _scale_unseen(tape: Tape, strange: set[str]) -> None:
             note.fields["scaler"] = None
 
 
-def _may_be_the_same(tape: Tape, owner: Owner) -> bool:
+def _may_be_the_same(owner: Owner, reached: set[Leaf]) -> bool:
     """No loss reaches it, but one reaches another network that came from elsewhere.
 
     Whoever made the two may have made one of parts of the other; and whoever hands a network in
     may hand in the very one that it owns.
     """
-    if _may_be_handed_in(tape, owner):
+    if _may_be_handed_in(owner, reached):
         return True
     if not any(leaf.elsewhere for leaf in atoms(owner.leaves)):
         return False
-    reached = _all_reached(tape)
     own = set(atoms(owner.leaves))
     return not reached & own and any(leaf.elsewhere for leaf in reached)
 
 
-def _may_be_handed_in(tape: Tape, owner: Owner) -> bool:
+def _may_be_handed_in(owner: Owner, reached: set[Leaf]) -> bool:
     """No loss reaches what it owns, but one reaches a network that an unseen caller hands in."""
-    reached = _all_reached(tape)
     if not owner.known or reached & set(atoms(owner.leaves)):
         return False
     return any(leaf.handed_in for leaf in reached)
@@ -634,8 +635,9 @@ def _tell_escapes(m: Machine, tape: Tape) -> None:
     may be a trial of what fits into memory, or one part of the training.
     """
     elsewhere = m.facts.steps_somewhere and not tape.steps
+    reached = _all_reached(tape)
     for owner in tape.owners:
-        kept = owner.kept or _may_be_the_same(tape, owner) or (elsewhere and not owner.known)
+        kept = owner.kept or _may_be_the_same(owner, reached) or (elsewhere and not owner.known)
         if kept or owner.escaped or not owner.known:
             fields = {"given": not kept and not owner.known, "passing": not kept and owner.known}
             tape.notes.insert(0, Note(ev.Escape, owner.site, (owner,), fields, owner=owner))
