@@ -1570,6 +1570,34 @@ twins(
     ),
 )
 
+OWN_SCHEDULE = """
+    import torch
+    from torch import nn
+
+    class Warmup(torch.optim.lr_scheduler._LRScheduler):
+        def __init__(self, optimizer, power=0.9, last_epoch=-1):
+            self.power = power
+            super().__init__(optimizer, last_epoch)
+
+        def get_lr(self):
+            return [rate * self.power for rate in self.base_lrs]
+
+    net = nn.Linear(3, 1)
+    optimizer = torch.optim.Adam(net.parameters())
+    schedule = Warmup(optimizer)
+    for x in loader:
+        {before}
+        optimizer.zero_grad()
+        net(x).mean().backward()
+        optimizer.step()
+        {after}
+"""
+twins(
+    "a schedule of the program itself, made of one of PyTorch's",
+    OWN_SCHEDULE.format(before="schedule.step()  # <- GK205", after="pass"),
+    OWN_SCHEDULE.format(before="pass", after="schedule.step()"),
+)
+
 JOINS_LATER = """
     import torch
     from torch import nn

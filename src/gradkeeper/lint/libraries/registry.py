@@ -137,6 +137,8 @@ class StandardLibraries:
     ) -> Value | None:
         if base.half is not None:
             return base.half(instance, call)
+        if base.name.startswith("torch.optim.lr_scheduler."):
+            return base.make(Call(m, call.args, call.kwargs))
         if base.name.startswith("torch.optim."):
             made = stranger(m, instance.cls.name)
             made.named_by = False

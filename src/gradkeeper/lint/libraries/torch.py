@@ -566,7 +566,7 @@ def find(m: Machine, name: str) -> Value | None:
 
 
 def _optim(name: str, last: str) -> Value | None:
-    if name.startswith("torch.optim.lr_scheduler.") and _is_class(last):
+    if name.startswith("torch.optim.lr_scheduler.") and _is_class(last.lstrip("_")):
         return LibraryClass(name, lambda call: optim.schedule(call, last))
     if name.startswith("torch.optim.swa_utils."):
         if last == "SWALR":
