@@ -1,6 +1,10 @@
 """Whatever a file holds: a message or silence, soon, and never a traceback."""
 
+import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -116,3 +120,18 @@ def test_what_a_branch_adds_and_takes_away_again_was_never_there(
     found = check_source(TAKEN_AWAY.format(cleared=cleared), "train.py", ALL, fixes=False).findings
 
     assert [one.rule for one in found if one.severity is not Severity.INFO] == codes
+
+
+def test_what_is_said_does_not_hang_on_hashes() -> None:
+    """Sets of words have another order in each process; nothing that is said may follow from it."""
+    some = sorted((Path(__file__).parent.parent / "cases" / "bug").glob("*.py"))[::8]
+
+    def said(seed: str) -> str:
+        command = [sys.executable, "-m", "gradkeeper", "check", "--format", "json", *map(str, some)]
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False
+        ).stdout
+
+    assert said("1") == said("2")
+    assert "GK101" in said("3")

@@ -249,7 +249,7 @@ class Statements(Expressions):
             with self.speculation(node) as written:
                 other = self.block(node.orelse)
             no = self._undo(written)
-        for key in yes.keys() | no.keys():
+        for key in dict.fromkeys([*yes, *no]):
             table, name, old = (yes.get(key) or no[key])[:3]
             first = yes[key][3] if key in yes else old
             second = no[key][3] if key in no else old
