@@ -66,24 +66,24 @@ def odd_ones(sums: Sequence[Sums], rounding: float) -> tuple[int, ...]:
     if len(known) < 2:
         return ()
     kinds: list[Sums] = []
-    kind_of = [_kind(one, kinds, rounding) for one in sums]
+    kind_of = [_kind(row, kinds, rounding) for row in sums]
     usual = Counter(kind_of).most_common(1)[0][0]
     return tuple(place for place, kind in enumerate(kind_of) if kind != usual)
 
 
-def _kind(one: Sums, kinds: list[Sums], rounding: float) -> int:
+def _kind(sums: Sums, kinds: list[Sums], rounding: float) -> int:
     for number, known in enumerate(kinds):
-        if _is_close(one, known, rounding):
+        if _is_close(sums, known, rounding):
             return number
-    kinds.append(one)
+    kinds.append(sums)
     return len(kinds) - 1
 
 
-def _is_close(one: Sums, other: Sums, rounding: float) -> bool:
-    pairs = zip(one, other, strict=True)
-    if not all(map(math.isfinite, (*one, *other))):
+def _is_close(sums: Sums, other: Sums, rounding: float) -> bool:
+    pairs = zip(sums, other, strict=True)
+    if not all(map(math.isfinite, (*sums, *other))):
         return all(a == b or (math.isnan(a) and math.isnan(b)) for a, b in pairs)
-    room = ROUNDING * rounding * max(one.norm, other.norm)
+    room = ROUNDING * rounding * max(sums.norm, other.norm)
     return all(abs(a - b) <= room for a, b in pairs)
 
 

@@ -124,7 +124,7 @@ def _run(step: Step, parts: Parts) -> dict[str, Tensor]:
     with torch.random.fork_rng():
         torch.manual_seed(SEED)
         result = step(parts)
-    return {name: one.detach().clone() for name, one in _named(result).items()}
+    return {name: tensor.detach().clone() for name, tensor in _named(result).items()}
 
 
 def _named(result: Result) -> dict[str, Tensor]:
@@ -134,7 +134,7 @@ def _named(result: Result) -> dict[str, Tensor]:
         parameters = dict(result.named_parameters())
         held = {name: p.grad for name, p in parameters.items() if p.grad is not None}
         return held or {name: p.detach() for name, p in parameters.items()}
-    return {f"tensor {place}": one for place, one in enumerate(result)}
+    return {f"tensor {place}": tensor for place, tensor in enumerate(result)}
 
 
 def _compare(
@@ -184,4 +184,4 @@ def _cut(batch: Any, sizes: Sequence[int]) -> Parts:
                 {key: column[place] for key, column in columns.items()}
                 for place in range(len(sizes))
             ]
-    return [type(batch)(row) for row in zip(*(_cut(one, sizes) for one in batch), strict=True)]
+    return [type(batch)(row) for row in zip(*(_cut(part, sizes) for part in batch), strict=True)]

@@ -51,12 +51,12 @@ def watch(
 
 
 def _check(optimizers: Iterable[object], model: object) -> None:
-    for one in optimizers:
+    for optimizer in optimizers:
         # Some libraries' optimizers are none of torch's, and look like them.
-        if not hasattr(one, "param_groups"):
+        if not hasattr(optimizer, "param_groups"):
             raise TypeError(
                 "watch() takes optimizers, watch(optimizer, model=model), or nothing to watch all "
-                f"that are used inside the block; not {_kind(one)}"
+                f"that are used inside the block; not {_kind(optimizer)}"
             )
     if model is not None and not isinstance(model, torch.nn.Module):
         raise TypeError(f"watch(model=...) takes a torch.nn.Module, not {_kind(model)}")

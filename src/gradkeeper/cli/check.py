@@ -114,7 +114,9 @@ def _run(args: argparse.Namespace) -> int:
     if args.traceback:
         _tell_tracebacks(results)
     wanted = partial(_wanted, selections=selections, args=args)
-    findings = wanted([one for _, checked in results for one in checked.findings], args.held)
+    findings = wanted(
+        [finding for _, checked in results for finding in checked.findings], args.held
+    )
     if args.write_baseline:
         return _write_baseline(findings, args)
     remarks = False
@@ -122,8 +124,8 @@ def _run(args: argparse.Namespace) -> int:
         from gradkeeper.cli.fixing import Program, fix, show
 
         by_file: dict[str, list[Finding]] = {path: [] for path, _ in results}
-        for one in findings:
-            by_file.setdefault(one.site.file, []).append(one)
+        for finding in findings:
+            by_file.setdefault(finding.site.file, []).append(finding)
         program = Program(dict(results), wanted, by_file, args.held, unsafe=args.unsafe_fixes)
         if args.diff:
             show(program)
@@ -152,7 +154,7 @@ def _watch(args: argparse.Namespace) -> NoReturn:
 
     def report(results: Results) -> str:
         # Read anew: pyproject.toml may have changed.
-        found = [one for _, checked in results for one in checked.findings]
+        found = [finding for _, checked in results for finding in checked.findings]
         findings = _wanted(found, args.held, selections=_selections(args), args=args)
         if not findings:
             return f"{_nothing_found(results, args)}\n"
@@ -169,7 +171,7 @@ def _there(paths: Iterable[str]) -> None:
 
 def _code(findings: "list[Finding]", args: argparse.Namespace) -> int:
     """2 where a file was not checked to its end: then nobody knows what else there is to find."""
-    if any(one.rule == NOT_CHECKED for one in findings):
+    if any(finding.rule == NOT_CHECKED for finding in findings):
         return 2
     return 1 if findings and not args.exit_zero else 0
 
@@ -185,7 +187,7 @@ def _wanted(
     from gradkeeper.lint.config import ConfigError
 
     try:
-        chosen = [one for one in findings if selections.wants(one)]
+        chosen = [finding for finding in findings if selections.wants(finding)]
     except ConfigError as error:  # of a file that was only read along
         raise CliError(str(error)) from None
     return chosen if args.baseline is None else _unknown(chosen, held, args)
@@ -284,7 +286,7 @@ def _write_baseline(findings: "Sequence[Finding]", args: argparse.Namespace) -> 
 
     target = args.write_baseline
     try:
-        text = dump_baseline(_print_of(one, args.held) for one in findings)
+        text = dump_baseline(_print_of(finding, args.held) for finding in findings)
         target.write_text(text, encoding="utf-8")
     except OSError as error:
         raise CliError(f"{target} cannot be written: {error.strerror}") from None

@@ -255,7 +255,7 @@ def _in_a_line(name: str, found: "Manifest") -> str:
 
 def _words(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_words(one)}" for key, one in value.items())
+        return ", ".join(f"{key} {_words(item)}" for key, item in value.items())
     return str(value)
 
 

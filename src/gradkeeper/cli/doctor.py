@@ -45,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
     here = machine_here()
     tell(_line("here", _words(here, VERSION)))
     wrong = in_the_way(here)
-    for one in wrong:
-        tell(_line("setting", one))
+    for setting in wrong:
+        tell(_line("setting", setting))
     if args.folder is not None:
         changed = _changed(args.folder, here, VERSION)
         wrong += changed

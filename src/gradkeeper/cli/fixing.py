@@ -39,11 +39,11 @@ class Program:
 
     @property
     def left(self) -> list["Finding"]:
-        return [one for some in self.found.values() for one in some]
+        return [measure for some in self.found.values() for measure in some]
 
     def mend(self) -> None:
         for path in list(self.found):
-            if any(one.fix for one in self.found[path]):
+            if any(finding.fix for finding in self.found[path]):
                 self._mend(path)
 
     def _mend(self, path: str) -> None:
@@ -69,12 +69,12 @@ class Program:
             affected = replace(known, paths=known.affected_by(path))
             again = check_program(affected, rules=rules, sources=Sources(held))
         if rules is not None:
-            return {one: checked.findings for one, checked in again.items()}
-        return {one: self.wanted(checked.findings, held) for one, checked in again.items()}
+            return {file: checked.findings for file, checked in again.items()}
+        return {file: self.wanted(checked.findings, held) for file, checked in again.items()}
 
     def _remark(self, path: str) -> None:
         """What steps that now zero go on doing: it may be meant, or it is the other half."""
-        told = {(one.rule, one.cell, one.site.line) for one in self.found[path]}
+        told = {(finding.rule, finding.cell, finding.site.line) for finding in self.found[path]}
         for one in self._again(path, self.held, (shared,)).get(path, []):
             if one.rule == shared.code and (one.rule, one.cell, one.site.line) not in told:
                 self.remarks.append(f"{place(one)}: {one.message}: {one.remedy}")

@@ -167,7 +167,7 @@ def fails(findings: list[Finding], args: argparse.Namespace) -> bool:
     threshold = args.fail_on or ("never" if ranks.launched() else "warning")
     if args.exit_zero or threshold == "never":
         return False
-    return any(one.severity is Severity.ERROR or threshold == "warning" for one in findings)
+    return any(finding.severity is Severity.ERROR or threshold == "warning" for finding in findings)
 
 
 def _program(args: argparse.Namespace) -> tuple[str, list[str]]:
@@ -312,8 +312,8 @@ def _users(trace: TracebackType | None) -> TracebackType | None:
             kept.append(first)
         first = first.tb_next
     rest: TracebackType | None = None
-    for one in reversed(kept):
-        rest = TracebackType(rest, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    for traceback in reversed(kept):
+        rest = TracebackType(rest, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
     return rest
 
 
@@ -347,10 +347,10 @@ def _write(
     elif args.format != "text" or not told:
         sys.stderr.write(rendered(findings, args, sys.stderr, nothing=nothing))
     else:
-        known = {(one.rule, one.site) for one in told}
+        known = {(said.rule, said.site) for said in told}
         paint = paint_for(sys.stderr, args.color)
-        for one in findings:
-            if (one.rule, one.site) not in known:
-                print(text.render_one(one, paint=paint), file=sys.stderr)
+        for finding in findings:
+            if (finding.rule, finding.site) not in known:
+                print(text.render_one(finding, paint=paint), file=sys.stderr)
         if not args.quiet:
             sys.stderr.write(f"gradkeeper: {text.summary(findings)}")

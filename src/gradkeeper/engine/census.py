@@ -55,4 +55,4 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _has_adapters(model: nn.Module) -> bool:
-    return any(type(one).__module__.split(".")[0] == ADAPTERS for one in model.modules())
+    return any(type(module).__module__.split(".")[0] == ADAPTERS for module in model.modules())

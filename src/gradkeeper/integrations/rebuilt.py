@@ -78,7 +78,9 @@ class Rebuilt:
             return
         known = self._trained.get(id(weight))
         if known is None or known.optimizer() is not optimizer or known.weight() is not weight:
-            living = {key: one for key, one in self._trained.items() if one.weight() is not None}
+            living = {
+                key: entry for key, entry in self._trained.items() if entry.weight() is not None
+            }
             known = Trained(ref(optimizer), ref(weight))
             self._trained = {**living, id(weight): known}
         known.steps += 1
@@ -129,7 +131,9 @@ class Rebuilt:
 
 def first_weight(optimizer: Optimizer) -> torch.Tensor | None:
     """One parameter stands for all: they are stepped together."""
-    return next((one for group in optimizer.param_groups for one in group["params"]), None)
+    return next(
+        (parameter for group in optimizer.param_groups for parameter in group["params"]), None
+    )
 
 
 def memory_of(optimizer: Optimizer, weight: torch.Tensor) -> tuple[str, ...]:

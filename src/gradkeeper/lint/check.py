@@ -257,7 +257,7 @@ def _attach(
         affected = program.affected_by(path)
         if not checked.findings or not affected:
             continue
-        known = [one for other in affected for one in found[other].findings]
+        known = [finding for other in affected for finding in found[other].findings]
         alone = Program(affected)
         work = partial(_with_fixes, path, checked, known, alone, rules, sources)
         fixed = guarded(path, work)
@@ -285,7 +285,7 @@ def _with_fixes(
     def again(new: str) -> list[Finding]:
         changed = sources.changed(path, new.encode(encoding))
         after = check_program(program, fixes=False, rules=rules, sources=changed)
-        return [one for some in after.values() for one in some.findings]
+        return [finding for some in after.values() for finding in some.findings]
 
     checked.findings = attach(checked.findings, text, path, tree, again, known)
     return checked
@@ -310,7 +310,7 @@ def check_notebook(
         for cell, error, code in book.broken
     ]
     checked.findings = [*broken, *map(book.localise, checked.findings)]
-    checked.findings.sort(key=lambda one: (one.cell or 0, one.site, one.rule))
+    checked.findings.sort(key=lambda finding: (finding.cell or 0, finding.site, finding.rule))
     return checked
 
 

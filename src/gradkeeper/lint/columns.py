@@ -27,7 +27,7 @@ def in_letters(findings: Iterable[Finding], sources: Sources) -> list[Finding]:
 
 
 def _counted(finding: Finding, lines: Lines) -> Finding:
-    because = tuple(replace(one, site=_moved(one.site, lines)) for one in finding.because)
+    because = tuple(replace(reason, site=_moved(reason.site, lines)) for reason in finding.because)
     return replace(finding, site=_moved(finding.site, lines), because=because)
 
 

@@ -60,7 +60,7 @@ class Coverage:
         doubts: Iterable[str],
     ) -> None:
         """What one run, from where it began, says of the loops that it came to."""
-        settings = [one for one in questions if one.fixed]
+        settings = [question for question in questions if question.fixed]
         doubts = list(doubts)
         for node, rounds in tape.loops.items():
             story = self._stories.setdefault(node, _Story())
@@ -74,12 +74,12 @@ class Coverage:
             story.ended = story.ended or ended
             story.clear = story.clear or not doubts
             story.doubts.update(dict.fromkeys(doubts))
-            for one in settings:
-                story.settings.setdefault(one.condition.text, set()).add(one.answer)
+            for setting in settings:
+                story.settings.setdefault(setting.condition.text, set()).add(setting.answer)
 
     def driven(self, nodes: Iterable[ast.AST]) -> list[ast.AST]:
         """Those of these functions that a framework's loop calls."""
-        return [one for one in nodes if one in self._stories]
+        return [node for node in nodes if node in self._stories]
 
     def told(self, node: ast.AST, place: str) -> TrainingLoop:
         story = self._stories.get(node)
@@ -100,7 +100,7 @@ class Coverage:
 
     def _why(self, story: _Story) -> str:
         if not story.ended:
-            return next((one for one in CUT_SHORT if one in story.doubts), TOO_LARGE)
+            return next((reason for reason in CUT_SHORT if reason in story.doubts), TOO_LARGE)
         if story.doubts and not story.clear:
             return next(iter(story.doubts))
         if not story.stepped:
@@ -111,7 +111,8 @@ class Coverage:
 def _says_backward(node: ast.AST) -> bool:
     """The loop itself sends a loss back; of others it is only supposed, by names in them."""
     return any(
-        isinstance(one, ast.Attribute) and one.attr.endswith("backward") for one in ast.walk(node)
+        isinstance(child, ast.Attribute) and child.attr.endswith("backward")
+        for child in ast.walk(node)
     )
 
 

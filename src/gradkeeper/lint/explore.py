@@ -105,8 +105,8 @@ class Run:
 
     @property
     def where_it_steps(self) -> set[tuple[str, int]]:
-        steps = (one for one in self.tape if isinstance(one, (ev.Step, ev.Move)))
-        return {(one.site.file, one.site.line) for one in steps}
+        steps = (event for event in self.tape if isinstance(event, (ev.Step, ev.Move)))
+        return {(step.site.file, step.site.line) for step in steps}
 
     @property
     def goes_on(self) -> bool:
@@ -136,12 +136,12 @@ class Run:
                     stepped.add(event.optimizer)
                 case ev.Backward():
                     reached.update(event.accounts)
-        return len(stepped) > 1 and any(not owned.get(one, set()) & reached for one in stepped)
+        return len(stepped) > 1 and any(not owned.get(step, set()) & reached for step in stepped)
 
     def loses_this_loss(self, finding: Finding) -> bool:
         """An optimizer steps between the backward that a finding is about and what clears it, and
         nothing is seen to reach it: this loss may do so all the same."""
-        credited = {one.site for one in finding.because if one.role == "credited"}
+        credited = {reason.site for reason in finding.because if reason.role == "credited"}
         owned: dict[str, set[str]] = {}
         filled: set[str] = set()
         reached: set[str] = set()
@@ -169,7 +169,7 @@ class Run:
 
     @property
     def settings(self) -> dict[Hashable, bool]:
-        return {key: one.answer for key, one in self.questions.items() if one.fixed}
+        return {key: question.answer for key, question in self.questions.items() if question.fixed}
 
 
 @dataclass(slots=True)
@@ -229,7 +229,7 @@ def roots(program: Program) -> Iterator[list[Run]]:
     training = program.project.facts.training_in
     files = program.project.files.items()
     # Those with a loop of their own first: should the budget end, it ends with the others.
-    for path, tree in sorted(files, key=lambda one: not training.get(one[0])):
+    for path, tree in sorted(files, key=lambda file: not training.get(file[0])):
         if program.operations > program.budget:
             program.coverage.spent = True
             return
@@ -252,9 +252,12 @@ def roots(program: Program) -> Iterator[list[Run]]:
 def _is_script(tree: ast.Module) -> bool:
     """It asks whether it is run by itself."""
     return any(
-        isinstance(one, ast.If)
-        and any(isinstance(word, ast.Name) and word.id == "__name__" for word in ast.walk(one.test))
-        for one in tree.body
+        isinstance(statement, ast.If)
+        and any(
+            isinstance(word, ast.Name) and word.id == "__name__"
+            for word in ast.walk(statement.test)
+        )
+        for statement in tree.body
     )
 
 
@@ -267,11 +270,13 @@ def _next_root(program: Program) -> Root | None:
     ]
     if len(waiting) > MANY:
         # In a program this large, most are so called by chance: something else has the same name.
-        waiting = [one for one in waiting if one.by_itself]
-    names = {one.node.name for one in waiting}
-    others = {one.node: (names & one.refers) - {one.node.name} for one in waiting}
-    waiting = [one for one in waiting if one.by_itself or others[one.node]]
-    called = {word for one in waiting for word in others[one.node]}
+        waiting = [function for function in waiting if function.by_itself]
+    names = {function.node.name for function in waiting}
+    others = {
+        function.node: (names & function.refers) - {function.node.name} for function in waiting
+    }
+    waiting = [function for function in waiting if function.by_itself or others[function.node]]
+    called = {word for function in waiting for word in others[function.node]}
     for one in waiting:
         if one.node.name not in called:
             break
@@ -322,7 +327,9 @@ class _Exploration:
                 self.waiting.insert(0, longer)
                 continue
             made += 1
-            nothing_new = nothing_new + 1 if any(_alike(run, one) for one in self.runs) else 0
+            nothing_new = (
+                nothing_new + 1 if any(_alike(run, earlier) for earlier in self.runs) else 0
+            )
             if nothing_new == PATIENCE or (nothing_new and not any(map(_trains, self.runs))):
                 break
             if name in self.groups:
@@ -481,7 +488,9 @@ def by_nearness(names: list[Hashable], run: Run, key: Key, runs: list[Run]) -> l
     branch a line of the finding lies is likelier than one that was asked somewhere else.
     """
     near = {name for line in lines_of(run.findings[key]) for name in run.under.get(line, ())}
-    having = [one for one in runs if key in one.findings and same_scenario(run, one, key[0])]
+    having = [
+        other for other in runs if key in other.findings and same_scenario(run, other, key[0])
+    ]
 
     def order(name: Hashable) -> tuple[bool, bool]:
         answer = run.settings[name]
@@ -597,7 +606,7 @@ def compared(having: list[Run], runs: list[Run], rule: str) -> list[Run]:
     found = [
         run
         for run in having
-        if any(same_scenario(run, one, rule) and one.settings != run.settings for one in runs)
+        if any(same_scenario(run, other, rule) and other.settings != run.settings for other in runs)
     ]
     return found or having
 
@@ -891,10 +900,12 @@ def _again(m: Machine, program: Program, node: ast.AST, call: Callable[[], objec
         return
     nobody_zeroes = own and not any("zero_grad" in uses for uses in facts.uses.values())
     stepped = {note.owner for note in tape.notes if note.kind is ev.Step and note.owner is not None}
-    if not all(_is_zeroed(tape, one) for one in stepped) and _others_zero(m, program, node):
+    if not all(_is_zeroed(tape, step) for step in stepped) and _others_zero(m, program, node):
         return
     if not tape.backwards and any(
-        facts.words_of(one) & CREDITS for one, _ in facts.functions if one not in m.visited
+        facts.words_of(function) & CREDITS
+        for function, _ in facts.functions
+        if function not in m.visited
     ):
         return
     if not all(owner.known or _is_zeroed(tape, owner) or nobody_zeroes for owner in tape.owners):
@@ -908,12 +919,12 @@ def _again(m: Machine, program: Program, node: ast.AST, call: Callable[[], objec
 def _others_zero(m: Machine, program: Program, node: ast.AST) -> bool:
     """What was not come to zeroes: another method of the class, or somebody who calls this one."""
     facts = program.project.facts
-    homes = {home for one, home in facts.functions if one is node and home is not None}
+    homes = {home for function, home in facts.functions if function is node and home is not None}
     name: str = node.name  # type: ignore[attr-defined]
-    for one, home in facts.functions:
-        if one in m.visited:
+    for function, home in facts.functions:
+        if function in m.visited:
             continue
-        found = facts.words_of(one)
+        found = facts.words_of(function)
         if "zero_grad" in found and (home in homes or name in found):
             return True
     return False
@@ -929,11 +940,11 @@ def _prepared(m: Machine, program: Program, path: str) -> Frame:
     facts = program.project.facts
     waiting = facts.can_wait(path)
     quiet: list[ast.stmt] = [
-        one
-        for one in program.project.files[path].body
-        if (isinstance(one, DEFINITIONS) and waiting.get(one.name) is not one)
-        or isinstance(one, (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign))
-        or (isinstance(one, (ast.Try, ast.If)) and not facts.is_loud(one))
+        statement
+        for statement in program.project.files[path].body
+        if (isinstance(statement, DEFINITIONS) and waiting.get(statement.name) is not statement)
+        or isinstance(statement, (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign))
+        or (isinstance(statement, (ast.Try, ast.If)) and not facts.is_loud(statement))
     ]
     frame = m.module_frame(path, "module")
     frame.waiting = dict(waiting)
@@ -944,7 +955,7 @@ def _prepared(m: Machine, program: Program, path: str) -> Frame:
 def _arguments(m: Machine, function: Function) -> list[Value]:
     """What an unknown caller hands in; `start=0` stays what it is."""
     spec = function.code.args
-    names = [one.arg for one in (*spec.posonlyargs, *spec.args)]
+    names = [argument.arg for argument in (*spec.posonlyargs, *spec.args)]
     defaults = dict(zip(reversed(names), reversed(function.defaults), strict=False))
     found: list[Value] = []
     for name in names:

@@ -18,10 +18,10 @@ def find(paths: Iterable[str]) -> Iterator[str]:
     seen: set[str] = set()
     for path in map(os.path.normpath, paths):
         found = _below(path) if os.path.isdir(path) else iter((path,))
-        for one in found:
-            if one not in seen:
-                seen.add(one)
-                yield one
+        for candidate in found:
+            if candidate not in seen:
+                seen.add(candidate)
+                yield candidate
 
 
 def _below(folder: str) -> Iterator[str]:

@@ -116,7 +116,9 @@ def attach(
     if not any(finding.rule in MAKERS for finding in findings):
         return findings
     source = Source(text, path, tree, lines_of(text))
-    return [replace(one, fix=_tried(one, known or findings, source, again)) for one in findings]
+    return [
+        replace(other, fix=_tried(other, known or findings, source, again)) for other in findings
+    ]
 
 
 def _tried(finding: Finding, findings: list[Finding], source: Source, again: Again) -> Fix | None:
@@ -137,20 +139,20 @@ def _holds(
     again: Again,
 ) -> bool:
     after = again(replaced(source.text, edits))
-    old = sum(1 for one in findings if one.rule == finding.rule)
-    left = sum(1 for one in after if one.rule == finding.rule)
-    return left < old and not any(_is_new(one, finding, findings) for one in after)
+    old = sum(1 for other in findings if other.rule == finding.rule)
+    left = sum(1 for other in after if other.rule == finding.rule)
+    return left < old and not any(_is_new(other, finding, findings) for other in after)
 
 
-def _is_new(one: Finding, fixed: Finding, findings: list[Finding]) -> bool:
+def _is_new(finding: Finding, fixed: Finding, findings: list[Finding]) -> bool:
     """Of another file by its line, which has not moved; of the same one by its rule."""
-    if one.severity is Severity.INFO:
+    if finding.severity is Severity.INFO:
         return False
-    if one.site.file != fixed.site.file:
+    if finding.site.file != fixed.site.file:
         known = {(other.rule, other.site.file, other.site.line) for other in findings}
-        return (one.rule, one.site.file, one.site.line) not in known
+        return (finding.rule, finding.site.file, finding.site.line) not in known
     rules = {other.rule for other in findings} | UNCOVERED.get(fixed.rule, set())
-    return one.rule not in rules
+    return finding.rule not in rules
 
 
 def _call_at(source: Source, finding: Finding) -> tuple[ast.stmt, ast.Call] | None:
@@ -231,8 +233,8 @@ def _unscale_first(source: Source, finding: Finding) -> list[Edit]:
 
 
 def _statements_between(source: Source, first: ast.stmt, last: ast.stmt) -> list[ast.Expr]:
-    found = [one for one in ast.walk(source.tree) if isinstance(one, ast.Expr)]
-    return [one for one in found if first.lineno < one.lineno < last.lineno]
+    found = [statement for statement in ast.walk(source.tree) if isinstance(statement, ast.Expr)]
+    return [candidate for candidate in found if first.lineno < candidate.lineno < last.lineno]
 
 
 def _is_method(node: ast.expr, name: str) -> bool:
@@ -346,8 +348,8 @@ def apply(text: str, findings: Iterable[Finding]) -> tuple[str, list[Finding]]:
     return replaced(text, taken), done
 
 
-def _touch(one: Edit, other: Edit) -> bool:
-    return one.start <= other.end and other.start <= one.end
+def _touch(edit: Edit, other: Edit) -> bool:
+    return edit.start <= other.end and other.start <= edit.end
 
 
 def diff(old: str, new: str, path: str) -> str:
@@ -377,12 +379,16 @@ def mend(raw: bytes, findings: Iterable[Finding], check: Check, *, unsafe: bool)
     text, encoding = decode(raw)
     mended = Mended(text, text, encoding, left=tuple(findings))
     for _ in range(MOST_ROUNDS):
-        usable = [one for one in mended.left if one.fix is not None and (one.fix.safe or unsafe)]
+        usable = [
+            finding
+            for finding in mended.left
+            if finding.fix is not None and (finding.fix.safe or unsafe)
+        ]
         if not usable:
             break
         mended.new, done = apply(mended.new, usable)
         mended.fixed += len(done)
-        mended.rules |= {one.rule for one in done}
+        mended.rules |= {finding.rule for finding in done}
         mended.left = tuple(check(mended.raw))
     return mended
 

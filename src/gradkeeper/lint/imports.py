@@ -70,7 +70,7 @@ class Project:
     def _imports_of(self, file: str, named: Iterable[tuple[str, int]]) -> dict[str, None]:
         """The files of the project that one of them imports."""
         located = (self._locate(name, level, file) for name, level in named)
-        found = dict.fromkeys(one for one in located if one is not None)
+        found = dict.fromkeys(path for path in located if path is not None)
         self.imported.update(map(self.shown, found))
         return found
 
@@ -186,12 +186,12 @@ def _imported(tree: ast.Module) -> Iterator[tuple[str, int]]:
             if isinstance(inside, list):
                 stack.extend(inside)
         if isinstance(node, ast.Import):
-            for one in node.names:
-                yield one.name, 0
+            for alias in node.names:
+                yield alias.name, 0
         elif isinstance(node, ast.ImportFrom):
             yield node.module or "", node.level
-            for one in node.names:
-                yield f"{node.module}.{one.name}" if node.module else one.name, node.level
+            for alias in node.names:
+                yield f"{node.module}.{alias.name}" if node.module else alias.name, node.level
 
 
 def _named(imports: Iterable[tuple[int, str, str]]) -> Iterator[tuple[str, int]]:

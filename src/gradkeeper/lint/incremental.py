@@ -115,7 +115,7 @@ class Incremental:
     def _divided(self, paths: list[str]) -> list[Program]:
         """The programs of the project; the same as before unless an import or a loop came in."""
         glances = (self._glance(path).sketch for path in paths)
-        sketches = [one for one in glances if one is not None]
+        sketches = [glance for glance in glances if glance is not None]
         outline = tuple((one.path, one.trains, one.imports) for one in sketches)
         if outline != self._outline:
             self._programs = programs(sketches, Sources(self.held))

@@ -65,7 +65,9 @@ class Notebook:
 
     def in_program(self, finding: Finding) -> Finding:
         """What was said of cells, with its sites where the program has them."""
-        because = tuple(replace(one, site=self._joined(one.site)) for one in finding.because)
+        because = tuple(
+            replace(reason, site=self._joined(reason.site)) for reason in finding.because
+        )
         return replace(finding, site=self._joined(finding.site), because=because)
 
     def _joined(self, site: Site) -> Site:
@@ -77,15 +79,15 @@ class Notebook:
     def localise(self, finding: Finding) -> Finding:
         """The finding with its cell, and lines counted in their cells."""
         cell, line = self.place(finding.site.line)
-        because = tuple(self._because(one, finding.site.file) for one in finding.because)
+        because = tuple(self._because(reason, finding.site.file) for reason in finding.because)
         site = finding.site._replace(line=line)
         return replace(finding, site=site, cell=cell, because=because, fix=self._fix(finding.fix))
 
-    def _because(self, one: Because, path: str) -> Because:
-        if one.site.file != path:
-            return one  # of a module that the notebook imports
-        cell, line = self.place(one.site.line)
-        return replace(one, site=one.site._replace(line=line), cell=cell)
+    def _because(self, reason: Because, path: str) -> Because:
+        if reason.site.file != path:
+            return reason  # of a module that the notebook imports
+        cell, line = self.place(reason.site.line)
+        return replace(reason, site=reason.site._replace(line=line), cell=cell)
 
     def _fix(self, fix: Fix | None) -> Fix | None:
         """The same fix as edits of the file; None if the file would not then hold that program."""

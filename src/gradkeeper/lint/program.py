@@ -102,8 +102,8 @@ def imports_in(raw: bytes) -> Iterator[Import]:
         for name in re.findall(NAME, some or more):
             yield len(dots), module.decode(), name.decode()
     for names in re.findall(IMPORT, raw):
-        for one in names.split(b","):
-            yield 0, one.split()[0].decode() if one.split() else "", ""
+        for word in names.split(b","):
+            yield 0, word.split()[0].decode() if word.split() else "", ""
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ class Program:
             new = [one for one in self.imported_by.get(waiting.pop(), []) if one not in found]
             found.update(new)
             waiting += new
-        return [one for one in self.paths if one in found]
+        return [file for file in self.paths if file in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class Checked:
     @property
     def rehearsed(self) -> int:
         """Those that came to a step."""
-        return sum(not one.why for one in self.training)
+        return sum(not loop.why for loop in self.training)
 
 
 def programs(sketches: Iterable[Sketch], sources: Sources = DISK) -> list[Program]:
@@ -175,8 +175,8 @@ def programs(sketches: Iterable[Sketch], sources: Sources = DISK) -> list[Progra
     trains = {path for path, one in known.items() if one.trains}
     callers: dict[str, set[str]] = {path: set() for path in known}
     for path, imported in edges.items():
-        for one in imported:
-            callers[one].add(path)
+        for file in imported:
+            callers[file].add(path)
     reaching = _within_reach(trains, callers)
     wanted = [path for path in asked if path in reaching]
     together = {path: (edges[path] | callers[path]) & reaching for path in reaching}
@@ -189,10 +189,10 @@ def programs(sketches: Iterable[Sketch], sources: Sources = DISK) -> list[Progra
         seen |= members
         order = [one for one in _callers_first(members, edges) if one in asked]
         imported_by = {
-            known[one].path: [known[other].path for other in order if other in callers[one]]
-            for one in order
+            known[file].path: [known[other].path for other in order if other in callers[file]]
+            for file in order
         }
-        found.append(Program([known[one].path for one in order], imported_by))
+        found.append(Program([known[file].path for file in order], imported_by))
     return found
 
 
@@ -204,8 +204,8 @@ def _edges(known: dict[str, Sketch], sources: Sources) -> dict[str, set[str]]:
     while waiting:
         path = waiting.pop()
         found = edges[path] = set()
-        for one in known[path].imports:
-            target = files.imported(one, path)
+        for imported in known[path].imports:
+            target = files.imported(imported, path)
             if target is None or target == path:
                 continue
             if target not in known:

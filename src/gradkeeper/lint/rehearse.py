@@ -64,7 +64,7 @@ def _training(program: Program, path: str, book: "Notebook | None") -> Iterator[
 
 def _left_over(path: str, training: list[TrainingLoop]) -> Iterator[Finding]:
     """What is said of a file whose loops were more than the budget allows."""
-    left = [one for one in training if one.why in CUT_SHORT]
+    left = [loop for loop in training if loop.why in CUT_SHORT]
     if left:
         line = int(left[0].place.rpartition(":")[2])
         detail = f"{len(left)} of its {len(training)} training loops were not rehearsed to a step"

@@ -77,9 +77,11 @@ def apply(
     kept = [
         finding
         for finding in findings
-        if not [one for one in suppressions if one.silences(finding)]
+        if not [suppression for suppression in suppressions if suppression.silences(finding)]
     ]
-    unused = [(one.line, name) for one in suppressions for name in one.unused]
+    unused = [
+        (suppression.line, name) for suppression in suppressions for name in suppression.unused
+    ]
     return kept, unused
 
 

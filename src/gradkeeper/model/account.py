@@ -96,10 +96,10 @@ class Account:
     @property
     def layers(self) -> str:
         """What a person would look for: the layers that hold it, where their paths are known."""
-        paths = sorted({_layer(one) for one in self.parameters})
+        paths = sorted({_layer(parameter) for parameter in self.parameters})
         known = [path for path in paths if path][:MOST_LAYERS] or [variable(self.name)]
         more = len(paths) > len(known) or 0 < len(self.parameters) < self.size
-        return ", ".join(f"`{one}`" for one in known) + (" and others" if more else "")
+        return ", ".join(f"`{word}`" for word in known) + (" and others" if more else "")
 
     @property
     def label(self) -> str:

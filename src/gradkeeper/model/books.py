@@ -90,7 +90,7 @@ class Books:
         if found is None:
             if len(self.owner_sets) == MOST_OWNER_SETS:
                 self.owner_sets.clear()
-            found = self.owner_sets[key] = frozenset(one for owners in key for one in owners)
+            found = self.owner_sets[key] = frozenset(owner for owners in key for owner in owners)
         return found
 
     def fresh(self, names: Iterable[str]) -> list[int]:
@@ -242,7 +242,9 @@ class Books:
         for trail in self.trails.values():
             known = joined.get(trail.site)
             joined[trail.site] = known.joined(trail) if known else trail
-        regular = {one.site: one for one in self.trails.values() if one.regular and not one.told}
+        regular = {
+            value.site: value for value in self.trails.values() if value.regular and not value.told
+        }
         return list({**joined, **regular}.values())
 
     def _is_tail(self, credits: list[Credit], owners: Iterable[str]) -> bool:
@@ -262,7 +264,7 @@ class Books:
         self.optimizers.pop(owner.name, None)
         for name in owner.accounts:
             account = self.accounts[name]
-            owners = tuple(one for one in account.owners if one != owner.name)
+            owners = tuple(other for other in account.owners if other != owner.name)
             self.accounts[name] = replace(account, owners=owners)
 
     def drop(self, name: str) -> None:

@@ -80,7 +80,7 @@ class Entry(Generic[E]):
     @property
     def empty(self) -> bool:
         """A step that found nothing, not even what was spent before."""
-        return self.spends and not any(one.fresh or one.lots for one in self.before.values())
+        return self.spends and not any(value.fresh or value.lots for value in self.before.values())
 
     @property
     def escaped(self) -> bool:
@@ -98,10 +98,14 @@ class Entry(Generic[E]):
         accounts = [self.before[name] for name in trail.accounts if name in self.before]
         names = dict.fromkeys(name for account in accounts for name in account.owners)
         present = [self.optimizers[name] for name in names if name in self.optimizers]
-        gone = [one for name, one in self.left_idle.items() if name in trail.owners]
+        gone = [optimizer for name, optimizer in self.left_idle.items() if name in trail.owners]
         return [
             *present,
-            *(one for one in gone if not set(one.accounts).isdisjoint(trail.accounts)),
+            *(
+                optimizer
+                for optimizer in gone
+                if not set(optimizer.accounts).isdisjoint(trail.accounts)
+            ),
         ]
 
     def idle_owners_of(self, trail: Trail) -> list[Optimizer]:
@@ -112,7 +116,7 @@ class Entry(Generic[E]):
         return [
             owner
             for owner in self.owners_of(trail)
-            if not owner.trains and not any(one.used for one in self.held_by(owner, trail))
+            if not owner.trains and not any(account.used for account in self.held_by(owner, trail))
         ]
 
     def all_cleared(self, trail: Trail) -> bool:
@@ -121,7 +125,10 @@ class Entry(Generic[E]):
 
     def works_elsewhere(self, owner: Optimizer) -> bool:
         """At the close: another optimizer that the same line has built did step."""
-        return any(one.real and one.site == owner.site for one in self.optimizers.values())
+        return any(
+            optimizer.real and optimizer.site == owner.site
+            for optimizer in self.optimizers.values()
+        )
 
     def held_by(self, owner: Optimizer, trail: Trail) -> list[Account]:
         """The accounts of an optimizer that a line reached."""
@@ -142,7 +149,7 @@ class Entry(Generic[E]):
         """By account: what this step spends although its owner has spent it before."""
         if not self.spends or self.owner is None:
             return {}
-        stale = {name: one.stale_for(self.owner.name) for name, one in self.before.items()}
+        stale = {name: account.stale_for(self.owner.name) for name, account in self.before.items()}
         return {name: lots for name, lots in stale.items() if lots}
 
     @cached_property
@@ -150,5 +157,7 @@ class Entry(Generic[E]):
         """Accounts of this step that were zeroed since the last one, while others are stale."""
         stale = self.stale
         return tuple(
-            one for name, one in self.before.items() if name not in stale and one.zeroed_at
+            account
+            for name, account in self.before.items()
+            if name not in stale and account.zeroed_at
         )

@@ -85,7 +85,7 @@ class Finding:
 
     def where(self, role: Role) -> Site | None:
         """The line that had this part in it; the first, if several had."""
-        return next((one.site for one in self.because if one.role == role), None)
+        return next((reason.site for reason in self.because if reason.role == role), None)
 
     @property
     def path(self) -> str:
@@ -129,15 +129,15 @@ class Findings:
         return False
 
     def __iter__(self) -> Iterator[Finding]:
-        return iter(sorted(self._folded.values(), key=lambda one: (one.site, one.rule)))
+        return iter(sorted(self._folded.values(), key=lambda value: (value.site, value.rule)))
 
     def __len__(self) -> int:
         return len(self._folded)
 
 
-def _graver(one: Severity, other: Severity) -> Severity:
+def _graver(severity: Severity, other: Severity) -> Severity:
     order = list(Severity)
-    return min(one, other, key=order.index)
+    return min(severity, other, key=order.index)
 
 
 def _either(one: str | None, other: str | None) -> str | None:

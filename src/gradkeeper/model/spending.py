@@ -87,7 +87,11 @@ def _bypass(books: Books, credits: tuple[Credit, ...]) -> tuple[Account, ...]:
     """The trainable accounts without owner that these backwards reached."""
     names = dict.fromkeys(name for credit in credits for name in credit.accounts)
     found = (books.accounts.get(name) for name in names)
-    orphans = tuple(one for one in found if one and one.trainable and not one.owners)
+    orphans = tuple(
+        candidate
+        for candidate in found
+        if candidate and candidate.trainable and not candidate.owners
+    )
     for orphan in orphans:
         books.accounts[orphan.name] = replace(orphan, bypassed=orphan.bypassed + 1)
     return orphans

@@ -70,7 +70,7 @@ def _fact(kind: type[Event], field: str, value: Any) -> Any:
         raise ValueError(f"{NAMES[kind]} has no field {field!r}")
     wanted = TYPES[kind][field]
     if wanted == tuple[Site, ...] and isinstance(value, list):
-        return tuple(_site(one) for one in value)
+        return tuple(_site(element) for element in value)
     if not _fits(value, wanted):
         raise ValueError(f"{NAMES[kind]} cannot have {json.dumps(value)[:40]} as its {field}")
     return tuple(value) if isinstance(value, list) else value
@@ -80,11 +80,11 @@ def _fits(value: object, wanted: Any) -> bool:
     """Whether a value out of JSON has the type that a field asks for."""
     choices = get_args(wanted)
     if get_origin(wanted) is tuple:
-        return isinstance(value, list) and all(_fits(one, choices[0]) for one in value)
+        return isinstance(value, list) and all(_fits(element, choices[0]) for element in value)
     if get_origin(wanted) is Literal:
         return value in choices
     if choices:
-        return any(_fits(value, one) for one in choices)
+        return any(_fits(value, choice) for choice in choices)
     if wanted is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if wanted is int:

@@ -27,7 +27,7 @@ def as_record(finding: Finding) -> dict[str, Any]:
         "column": finding.site.column,
         "cell": finding.cell,
         "message": finding.message,
-        "because": [_because(one) for one in finding.because],
+        "because": [_because(reason) for reason in finding.because],
         "count": finding.count,
         "first_step": finding.first_step,
         "last_step": finding.last_step,

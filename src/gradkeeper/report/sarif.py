@@ -68,10 +68,10 @@ def _result(finding: Finding, order: dict[str, int]) -> dict[str, Any]:
     if finding.because:
         result["relatedLocations"] = [
             {
-                **_location(one.site.file, one.site.line, one.site.column),
-                "message": {"text": _in_cell(one.cell, one.note)},
+                **_location(reason.site.file, reason.site.line, reason.site.column),
+                "message": {"text": _in_cell(reason.cell, reason.note)},
             }
-            for one in finding.because
+            for reason in finding.because
         ]
     if finding.fix is not None:
         result["fixes"] = [_fix(finding.fix, finding.remedy)]

@@ -53,7 +53,8 @@ def place(finding: Finding) -> str:
 def summary(findings: list[Finding]) -> str:
     """One line that counts by severity."""
     counts = [
-        (severity, sum(one.severity == severity for one in findings)) for severity in Severity
+        (severity, sum(finding.severity == severity for finding in findings))
+        for severity in Severity
     ]
     said = [f"{count} {severity}{'s' if count > 1 else ''}" for severity, count in counts if count]
     return f"found {', '.join(said)}\n"
@@ -100,5 +101,6 @@ def _blank(letter: str) -> str:
 def _printable(text: str) -> str:
     """A source line must not command the terminal."""
     return "".join(
-        one if one.isprintable() or one == "\t" else "\N{REPLACEMENT CHARACTER}" for one in text
+        letter if letter.isprintable() or letter == "\t" else "\N{REPLACEMENT CHARACTER}"
+        for letter in text
     )

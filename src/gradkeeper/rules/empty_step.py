@@ -103,7 +103,7 @@ def _zeroed_on_purpose(entry: Entry[Step]) -> bool:
 
 def _zeroed_before(entry: Entry[Step]) -> Site | None:
     """Gradients did come, and were zeroed where that may be meant: inside a closure, say."""
-    accounts = [one for one in entry.before.values() if one.credited and one.zeroed_at]
+    accounts = [value for value in entry.before.values() if value.credited and value.zeroed_at]
     return accounts[0].zeroed_at if accounts else None
 
 

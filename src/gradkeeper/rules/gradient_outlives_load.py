@@ -50,7 +50,7 @@ rule = Rule("GK403", "gradient-outlives-load", Severity.ERROR, __doc__)
 
 @rule.at(Step)
 def check(entry: Entry[Step]) -> Iterator[Finding]:
-    old = next((one for one in entry.spent if one.outlived), None)
+    old = next((credit for credit in entry.spent if credit.outlived), None)
     if old is None or old.outlived is None or entry.owner is None:
         return
     here = entry.event.site

@@ -55,8 +55,8 @@ def check(entry: Entry[Close]) -> Iterator[Finding]:
             continue
         if len(idle) < len(entry.owners_of(trail)) and not cleared:
             continue
-        accounts = [one for owner in idle for one in entry.held_by(owner, trail)]
-        if any(one.kept for one in accounts) or any(one.kept for one in idle):
+        accounts = [account for owner in idle for account in entry.held_by(owner, trail)]
+        if any(account.kept for account in accounts) or any(optimizer.kept for optimizer in idle):
             continue
         # Whoever handed the optimizers in finds nothing to apply where all was cleared.
         if cleared or not any(owner.given for owner in idle):

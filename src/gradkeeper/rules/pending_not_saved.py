@@ -62,7 +62,7 @@ rule = Rule("GK401", "pending-not-saved", Severity.WARNING, __doc__)
 @rule.at(Step)
 def at_step(entry: Entry[Step]) -> Iterator[Finding]:
     """The live run spends what the checkpoint has lost."""
-    waiting = [one for one in entry.spent if one.saved_at and not one.spent_by]
+    waiting = [credit for credit in entry.spent if credit.saved_at and not credit.spent_by]
     if waiting and not entry.escaped:
         yield _found(entry, waiting)
 
@@ -71,9 +71,12 @@ def at_step(entry: Entry[Step]) -> Iterator[Finding]:
 def at_close(entry: Entry[Close]) -> Iterator[Finding]:
     """Saved to go on from, and then the run ended."""
     waiting = [
-        one
-        for one in entry.pending.values()
-        if one.saved_to_resume and not one.spent_by and not one.excuse and _waits(entry, one)
+        value
+        for value in entry.pending.values()
+        if value.saved_to_resume
+        and not value.spent_by
+        and not value.excuse
+        and _waits(entry, value)
     ]
     if waiting:
         yield _found(entry, waiting)
@@ -83,9 +86,9 @@ def _waits(entry: Entry[Close], credit: Credit) -> bool:
     """Somebody was to step with it, and no step can have been missed."""
     owners = [entry.optimizers[name] for name in credit.owners if name in entry.optimizers]
     accounts = [entry.before[name] for name in credit.accounts if name in entry.before]
-    if any(one.escaped for one in owners) or any(one.escaped for one in accounts):
+    if any(owner.escaped for owner in owners) or any(account.escaped for account in accounts):
         return False
-    return any(one.owners for one in accounts if credit.number in one.fresh)
+    return any(account.owners for account in accounts if credit.number in account.fresh)
 
 
 def _found(entry: Entry[Step | Close], waiting: list[Credit]) -> Finding:

@@ -60,7 +60,7 @@ rule = Rule("GK402", "pending-zeroed-on-resume", Severity.ERROR, __doc__)
 
 @rule.at(Zero)
 def check(entry: Entry[Zero]) -> Iterator[Finding]:
-    restored = [one for one in entry.pending.values() if one.restored and not one.spent_by]
+    restored = [value for value in entry.pending.values() if value.restored and not value.spent_by]
     if not restored:
         return
     here, loaded = entry.event.site, restored[0].site

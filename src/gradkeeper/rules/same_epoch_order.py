@@ -60,7 +60,7 @@ rule = Rule("GK505", "same-epoch-order", Severity.WARNING, __doc__)
 @rule.at(Step)
 def check(entry: Entry[Step]) -> Iterator[Finding]:
     """Where a step applies what was learned from an order that came before."""
-    loops = dict.fromkeys(one.same_order for one in entry.spent if one.same_order)
+    loops = dict.fromkeys(credit.same_order for credit in entry.spent if credit.same_order)
     for loop in loops:
         here = entry.event.site
         yield rule.found(

@@ -63,7 +63,7 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
 
 
 def _still_scaled(entry: Entry[Step], owner: Optimizer) -> Iterator[Finding]:
-    scaled = [one.scaler for one in entry.before.values() if one.scaler and one.fresh]
+    scaled = [value.scaler for value in entry.before.values() if value.scaler and value.fresh]
     if not scaled:
         return
     here, line, scaler = entry.event.site, entry.spent[-1].site, variable(scaled[0])
@@ -78,7 +78,7 @@ def _still_scaled(entry: Entry[Step], owner: Optimizer) -> Iterator[Finding]:
 
 
 def _never_scaled(entry: Entry[Step], owner: Optimizer, scaler: str) -> Iterator[Finding]:
-    plain = [one for one in entry.spent if one.scaler is None and not one.by_hand]
+    plain = [credit for credit in entry.spent if credit.scaler is None and not credit.by_hand]
     if not plain:
         return
     here, line = entry.event.site, plain[-1].site

@@ -76,7 +76,7 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
             remedy=f"{name}.update() right after the step",
             because=[Because("stepped", last, "the step before")],
         )
-    rounds = {one.scale_round for one in entry.spent if one.scaler == scaler.name}
+    rounds = {credit.scale_round for credit in entry.spent if credit.scaler == scaler.name}
     if len(rounds) > 1 and scaler.updated_at:
         update, line = scaler.updated_at, entry.spent[-1].site
         yield rule.found(

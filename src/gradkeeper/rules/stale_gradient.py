@@ -78,10 +78,10 @@ def check(entry: Entry[Step | Move]) -> Iterator[Finding]:
 def between_evaluations(entry: Entry[Step]) -> Iterator[Finding]:
     """An optimizer that calls its closure several times moves the weights after each call."""
     accounts = entry.before.values()
-    line = next((one.added_to for one in accounts if one.added_to), None)
+    line = next((account.added_to for account in accounts if account.added_to), None)
     if entry.owner is None or entry.stale or line is None:
         return
-    if any(one.zeroed_at and not one.added_to for one in accounts):
+    if any(account.zeroed_at and not account.added_to for account in accounts):
         return  # zeroed in part: zero-scope-mismatch tells
     here = entry.event.site
     yield rule.found(

@@ -73,7 +73,7 @@ rule = Rule("GK605", "swallowed-fault", Severity.WARNING, __doc__)
 
 @rule.at(Step)
 def check(entry: Entry[Step]) -> Iterator[Finding]:
-    broken = next((one for one in entry.spent if _interrupted(one, entry.batch)), None)
+    broken = next((credit for credit in entry.spent if _interrupted(credit, entry.batch)), None)
     if broken is None or broken.faulted_at is None or entry.owner is None:
         return
     here, line = entry.event.site, broken.site

@@ -47,7 +47,7 @@ class Projects:
             for path, checked in check.check(paths).items():
                 # Files that were only read along are told relative to the working directory.
                 full = os.path.abspath(path)
-                found[full] = [one for one in checked.findings if selections.wants(one)]
+                found[full] = [finding for finding in checked.findings if selections.wants(finding)]
         return found
 
     def with_fixes(self, path: str, held: Mapping[str, bytes]) -> list[Finding]:
@@ -55,7 +55,7 @@ class Projects:
         selections = self.settings.selections()
         check = self._checking(self._folder(path), held, fixes=True)
         findings = check.check([path])[path].findings
-        return [one for one in findings if selections.wants(one)]
+        return [finding for finding in findings if selections.wants(finding)]
 
     def mended(self, path: str, held: Mapping[str, bytes]) -> str | None:
         """The text of a file once all safe fixes are made; None where there is none to make."""
@@ -80,7 +80,9 @@ class Projects:
 
     def _folder(self, path: str) -> str:
         """The innermost folder of the workspace that holds a file; none for one outside."""
-        around = [one for one in self.folders if path.startswith(one.rstrip(os.sep) + os.sep)]
+        around = [
+            folder for folder in self.folders if path.startswith(folder.rstrip(os.sep) + os.sep)
+        ]
         return max(around, key=len, default="")
 
     def _checking(self, folder: str, held: Mapping[str, bytes], *, fixes: bool) -> Incremental:

@@ -51,20 +51,20 @@ def diagnostic(finding: Finding, text_of: TextOf, folders: Iterable[str]) -> lsp
         related_information=[
             lsp.DiagnosticRelatedInformation(
                 location=lsp.Location(
-                    uri_of(one.site.file),
-                    _line(one.site.line, one.site.column, text_of(one.site.file)),
+                    uri_of(reason.site.file),
+                    _line(reason.site.line, reason.site.column, text_of(reason.site.file)),
                 ),
-                message=_nearer(one.note, folders),
+                message=_nearer(reason.note, folders),
             )
-            for one in finding.because
-            if one.cell is None
+            for reason in finding.because
+            if reason.cell is None
         ],
     )
 
 
 def hover(findings: Iterable[Finding], line: int, unit: int, text: Text) -> lsp.Hover | None:
     """The documents of the rules that speak of a line, or of one that a comment names."""
-    codes = {one.rule: one for one in findings if one.site.line == line + 1}
+    codes = {finding.rule: finding for finding in findings if finding.site.line == line + 1}
     named = RULES.get(text.word(line, unit)) if COMMENT.search(text.line(line + 1)) else None
     rules = [named] if named else [RULES[code] for code in sorted(codes) if code in RULES]
     if not rules:

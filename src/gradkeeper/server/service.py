@@ -127,7 +127,7 @@ class Service:
         self._complained = ""
         if edits != self._edits:  # more was typed meanwhile, and a check of that is due
             return
-        half_written = any(one.rule == UNPARSABLE for path in held for one in found[path])
+        half_written = any(finding.rule == UNPARSABLE for path in held for finding in found[path])
         if not (typing and half_written):  # then what was said last still says more
             self._publish(found, held)
 
@@ -137,7 +137,10 @@ class Service:
         for path, findings in {**gone, **found}.items():
             if not findings and not self._said.get(path) and path not in held:
                 continue  # never spoken of
-            told = [protocol.diagnostic(one, text_of, self._projects.folders) for one in findings]
+            told = [
+                protocol.diagnostic(finding, text_of, self._projects.folders)
+                for finding in findings
+            ]
             self._server.text_document_publish_diagnostics(
                 lsp.PublishDiagnosticsParams(
                     uri=protocol.uri_of(path), diagnostics=told, version=self._versions.get(path)
@@ -168,9 +171,9 @@ class Service:
         text_of = self._texts(held)
         return [
             action
-            for one in findings
-            if first <= one.site.line <= last
-            for action in protocol.actions(one, text_of, self._projects.folders)
+            for finding in findings
+            if first <= finding.site.line <= last
+            for action in protocol.actions(finding, text_of, self._projects.folders)
         ]
 
     async def _fix_all(
@@ -221,7 +224,7 @@ def settings_in(options: Any) -> Settings:
     """The editor's settings: `select`, `extendSelect` and `ignore`, each a list of rules."""
     given = options if isinstance(options, dict) else {}
     lists = {name: given.get(name) or [] for name in ("select", "extendSelect", "ignore")}
-    words = {name: [str(one) for one in found] for name, found in lists.items()}
+    words = {name: [str(candidate) for candidate in found] for name, found in lists.items()}
     return Settings(words["select"], words["extendSelect"], words["ignore"])
 
 

@@ -83,7 +83,7 @@ class Accounts:
         names = tuple([cohort.name for cohort in cohorts])
         late = None
         if not self.log.steady:
-            late = {"waived": any(self._unfit(one) for one in cohorts)}
+            late = {"waived": any(self._unfit(member) for member in cohorts)}
         self.log.enter((ev.Zero, site, names, to_none, True, False, self._underway.within), late)
         Cleared(cohorts).apply()
 
@@ -111,11 +111,11 @@ class ThreadOwnership:
         """Takes these for somebody; False if another thread that still runs trains one of them."""
         with self._lock:
             rivals: dict[Accounts, list[torch.Tensor]] = {}
-            for one in parameters:
-                rival = self._rival(one, accounts)
+            for parameter in parameters:
+                rival = self._rival(parameter, accounts)
                 if rival is not None:
-                    rivals.setdefault(rival, []).append(one)
-                self._held[id(one)] = (weakref.ref(one), accounts)
+                    rivals.setdefault(rival, []).append(parameter)
+                self._held[id(parameter)] = (weakref.ref(parameter), accounts)
         staying = [rival for rival, contested in rivals.items() if not rival.give_up(contested)]
         for rival in staying:
             rival.mute()

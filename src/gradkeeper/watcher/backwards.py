@@ -242,7 +242,7 @@ class Backwards:
     @keep_from_compiler
     def fault(self, *, torn: bool) -> None:
         site = self._arrivals.sites.here()
-        waiting = tuple(one.name for one in self._cohorts if one.fresh)
+        waiting = tuple(cohort.name for cohort in self._cohorts if cohort.fresh)
         if waiting:
             self._accounts.post(ev.Fault, site, waiting, torn)
 
@@ -334,24 +334,24 @@ class Backwards:
 
     def _open_unknown(self, reach: Reach, line: BackwardLine, site: Site) -> None:
         self._optimizers.adopt_for(reach.leaves)
-        unknown = [one for one in reach.leaves if self._cohorts.of(one) is None]
+        unknown = [leaf for leaf in reach.leaves if self._cohorts.of(leaf) is None]
         if unknown:
             hidden = unsharded_by_fsdp()
-            unknown = [one for one in unknown if id(one) not in hidden]
-        unknown = [one for one in unknown if not self._optimizers.is_elsewhere(one)]
+            unknown = [leaf for leaf in unknown if id(leaf) not in hidden]
+        unknown = [leaf for leaf in unknown if not self._optimizers.is_elsewhere(leaf)]
         parameters: list[torch.Tensor] = [
-            one for one in unknown if isinstance(one, torch.nn.Parameter)
+            leaf for leaf in unknown if isinstance(leaf, torch.nn.Parameter)
         ]
-        others = [one for one in unknown if not isinstance(one, torch.nn.Parameter)]
+        others = [leaf for leaf in unknown if not isinstance(leaf, torch.nn.Parameter)]
         line.leaf = bool(others)
         # An input is another tensor each time; one that comes back is trained by hand.
         often = OFTEN if self._optimizers.all_names() else 2
-        line.leaves = {id(one): _seen_again(line.leaves, one) for one in others}
-        kept = [one for one in others if line.leaves[id(one)][1] >= often]
+        line.leaves = {id(other): _seen_again(line.leaves, other) for other in others}
+        kept = [other for other in others if line.leaves[id(other)][1] >= often]
         if parameters:
             self._optimizers.open_orphans(parameters, site)
-        for one in kept:
-            cohort = self._cohorts.open(f"tensor{tuple(one.shape)}", [one], trainable=False)
+        for leaf in kept:
+            cohort = self._cohorts.open(f"tensor{tuple(leaf.shape)}", [leaf], trainable=False)
             self._accounts.describe(cohort, site)
 
 

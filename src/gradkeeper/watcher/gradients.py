@@ -152,9 +152,9 @@ def is_another(now: torch.Tensor, before: torch.Tensor) -> bool:
     return now.numel() == 1 or not runs_along(now, before)
 
 
-def runs_along(one: torch.Tensor, other: torch.Tensor) -> bool:
+def runs_along(tensor: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether `one` is `other` times a positive number. Reads values: the cold path only."""
-    move, slope = one.flatten().double(), other.flatten().double()
+    move, slope = tensor.flatten().double(), other.flatten().double()
     length = float(slope @ slope)
     factor = float(move @ slope) / length if length else 0.0
     off = float((move - factor * slope).norm())
@@ -164,7 +164,7 @@ def runs_along(one: torch.Tensor, other: torch.Tensor) -> bool:
 def all_finite(tensors: list[torch.Tensor]) -> bool:
     """Whether these hold neither NaN nor inf. Reads values: the cold path only."""
     with torch.no_grad():
-        return all(bool(_values(_local(one)).isfinite().all()) for one in tensors)
+        return all(bool(_values(_local(tensor)).isfinite().all()) for tensor in tensors)
 
 
 def norms_are_finite(norms: list[torch.Tensor]) -> bool:
@@ -355,7 +355,9 @@ class Cohorts:
 
     def open(self, wish: str, parameters: list[torch.Tensor], *, trainable: bool) -> Cohort:
         cohort = Cohort(
-            self._names.unique(wish), [Mark(one) for one in parameters], trainable=trainable
+            self._names.unique(wish),
+            [Mark(parameter) for parameter in parameters],
+            trainable=trainable,
         )
         self._index(cohort)
         return cohort
@@ -404,7 +406,7 @@ class Cohorts:
 
     def _name(self, marks: list[Mark], whole: str) -> str:
         alive = [one for mark in marks if (one := mark.parameter()) is not None]
-        paths = [path for one in alive if (path := self._path(one))]
+        paths = [path for tensor in alive if (path := self._path(tensor))]
         shared = common_path(paths) if len(paths) == len(alive) else ""
         return self._names.unique(shared or f"{whole.partition(':')[0]}:{len(marks)} of them")
 

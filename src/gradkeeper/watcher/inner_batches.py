@@ -74,5 +74,5 @@ def _held(losses: list[torch.Tensor], constant: set[int]) -> Held:
             own.add(node.variable.untyped_storage()._cdata)
         else:
             storages |= saved_storages(node)
-    kept = {key: one for key, one in storages.items() if key not in own}
+    kept = {key: storage for key, storage in storages.items() if key not in own}
     return Held(frozenset(parameters), kept)

@@ -107,13 +107,20 @@ def _addition(code: CodeType, name: str) -> tuple[int, int] | None:
     """
     loops = find_loops(code)
     before: dis.Instruction | None = None
-    for one in dis.get_instructions(code):
-        if one.opname in STORES and one.argval == name and before is not None:
-            inside = any(loop.holds(one.offset) for loop in loops) or one.opname == "STORE_ATTR"
+    for get_instruction in dis.get_instructions(code):
+        if (
+            get_instruction.opname in STORES
+            and get_instruction.argval == name
+            and before is not None
+        ):
+            inside = (
+                any(loop.holds(get_instruction.offset) for loop in loops)
+                or get_instruction.opname == "STORE_ATTR"
+            )
             if inside and before.opname == "BINARY_OP" and before.argrepr in ("+", "+="):
-                positions = one.positions
+                positions = get_instruction.positions
                 if positions is not None and positions.lineno is not None:
                     return positions.lineno, positions.col_offset or 0
-        if one.opname not in ("CACHE", "SWAP", "COPY", "LOAD_FAST", "LOAD_NAME"):
-            before = one
+        if get_instruction.opname not in ("CACHE", "SWAP", "COPY", "LOAD_FAST", "LOAD_NAME"):
+            before = get_instruction
     return None

@@ -241,25 +241,25 @@ def find_loops(code: CodeType) -> list[Loop]:
     instructions = list(dis.get_instructions(code))
     line = code.co_firstlineno
     lines: dict[int, int] = {}
-    for one in instructions:
-        line = _starts_line(one) or line
-        lines[one.offset] = line
+    for instruction in instructions:
+        line = _starts_line(instruction) or line
+        lines[instruction.offset] = line
     ends: dict[int, int] = {}
-    for one in instructions:
-        if "JUMP_BACKWARD" in one.opname or "POP_JUMP_BACKWARD" in one.opname:
-            start = int(one.argval)
-            ends[start] = max(ends.get(start, 0), one.offset)
-    by_offset = {one.offset: place for place, one in enumerate(instructions)}
+    for instruction in instructions:
+        if "JUMP_BACKWARD" in instruction.opname or "POP_JUMP_BACKWARD" in instruction.opname:
+            start = int(instruction.argval)
+            ends[start] = max(ends.get(start, 0), instruction.offset)
+    by_offset = {instruction.offset: place for place, instruction in enumerate(instructions)}
     return [
         Loop(start, end, lines[start], _targets(instructions[by_offset[start] :]))
         for start, end in ends.items()
     ]
 
 
-def _starts_line(one: dis.Instruction) -> int | None:
+def _starts_line(instruction: dis.Instruction) -> int | None:
     if sys.version_info >= (3, 13):  # where starts_line only says whether it does
-        return one.line_number
-    return one.starts_line
+        return instruction.line_number
+    return instruction.starts_line
 
 
 def _targets(instructions: list[dis.Instruction]) -> tuple[str, ...]:
@@ -269,19 +269,19 @@ def _targets(instructions: list[dis.Instruction]) -> tuple[str, ...]:
     widen their arguments.
     """
     near = instructions[: 3 * (4 + 2 * MOST_TARGETS)]
-    instructions = [one for one in near if one.opname != "EXTENDED_ARG"]
+    instructions = [thing for thing in near if thing.opname != "EXTENDED_ARG"]
     if not instructions or instructions[0].opname != "FOR_ITER":
         return ()
     names: list[str] = []
-    for one in instructions[1 : 4 + 2 * MOST_TARGETS]:
-        if one.opname in STORES:
-            names.append(str(one.argval))
-        elif one.opname == "STORE_FAST_STORE_FAST":  # two in one, since Python 3.13
-            names.extend(one.argval)
-        elif one.opname == "STORE_FAST_LOAD_FAST":
-            names.append(one.argval[0])
+    for instruction in instructions[1 : 4 + 2 * MOST_TARGETS]:
+        if instruction.opname in STORES:
+            names.append(str(instruction.argval))
+        elif instruction.opname == "STORE_FAST_STORE_FAST":  # two in one, since Python 3.13
+            names.extend(instruction.argval)
+        elif instruction.opname == "STORE_FAST_LOAD_FAST":
+            names.append(instruction.argval[0])
             break
-        elif one.opname not in ("UNPACK_SEQUENCE", "CACHE"):
+        elif instruction.opname not in ("UNPACK_SEQUENCE", "CACHE"):
             break
     return tuple(names[:MOST_TARGETS])
 
@@ -306,15 +306,19 @@ def _mentions_step(
 def _loads(code: CodeType) -> list[tuple[int, str]]:
     """The names that it loads, with their offsets. Kept as loops are."""
     loads = ("LOAD_METHOD", "LOAD_ATTR", "LOAD_GLOBAL", "LOAD_NAME")
-    found = [one for one in dis.get_instructions(code) if one.opname in loads]
-    return [(one.offset, str(one.argval)) for one in found]
+    found = [
+        instruction_inside
+        for instruction_inside in dis.get_instructions(code)
+        if instruction_inside.opname in loads
+    ]
+    return [(candidate.offset, str(candidate.argval)) for candidate in found]
 
 
 def _functions(names: dict[str, Any], name: str) -> list[CodeType]:
     """The code that a name may stand for: a function of the module, or a method of its classes."""
-    found = [vars(one).get(name) for one in list(names.values()) if type(one) is type]
+    found = [vars(value).get(name) for value in list(names.values()) if type(value) is type]
     found.append(names.get(name))
-    codes = (getattr(one, "__code__", None) for one in found)
+    codes = (getattr(candidate, "__code__", None) for candidate in found)
     return [code for code in codes if isinstance(code, CodeType)]
 
 
@@ -388,9 +392,9 @@ class LoaderEpochs:
             self.release()
             self._finish()
             self._open = {
-                name: one
-                for name, one in self._open.items()
-                if one() is not None and name != source
+                name: loop
+                for name, loop in self._open.items()
+                if loop() is not None and name != source
             }
             self.latest = self._open[source] = weakref.ref(iterator)
             self._ahead.discard(source)

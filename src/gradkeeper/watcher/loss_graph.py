@@ -340,7 +340,7 @@ def _couples(node: Any, kind: str) -> bool:
 
 def _dtypes(node: Any) -> set[torch.dtype]:
     try:
-        return {one.dtype for one in node._input_metadata}
+        return {metadata.dtype for metadata in node._input_metadata}
     except (RuntimeError, AttributeError):
         return set()
 

@@ -170,11 +170,11 @@ class ManualChanges:
         return assignments[0].site if assignments else None
 
     def _loaded(self, cohort: Cohort) -> bool:
-        return any(one.loaded for one in self._assignments(cohort))
+        return any(assignment.loaded for assignment in self._assignments(cohort))
 
     def _assignments(self, cohort: Cohort) -> list[Assigned]:
         found = (self._assignment(mark.parameter()) for mark in cohort.marks)
-        return [one for one in found if one is not None]
+        return [candidate for candidate in found if candidate is not None]
 
     def _assignment(self, parameter: torch.Tensor | None) -> Assigned | None:
         known = self._sites.get(id(parameter))

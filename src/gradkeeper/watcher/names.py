@@ -112,10 +112,10 @@ class ModuleMap:
         """Looks again if one of these is not known yet: at modules that lie near, then at all of
         them, unless that has cost too much already. A module that a variable holds is called like
         it."""
-        if all(self._place(one) for one in parameters):
+        if all(self._place(parameter) for parameter in parameters):
             return
         self._look(near(), variables)
-        if all(self._place(one) for one in parameters):
+        if all(self._place(parameter) for parameter in parameters):
             return
         began = time.monotonic()
         if self._spent > SHARE * (began - self._started) and self._spent > 0.2:
@@ -126,8 +126,8 @@ class ModuleMap:
 
     def _look(self, objects: Iterable[Any], variables: Mapping[str, Any]) -> None:
         # By type, not isinstance: that may run code of lazy proxies.
-        modules = [one for one in objects if issubclass(type(one), torch.nn.Module)]
-        children = {id(child) for one in modules for child in _children(one)}
+        modules = [thing for thing in objects if issubclass(type(thing), torch.nn.Module)]
+        children = {id(child) for module in modules for child in _children(module)}
         names = {id(value): name for name, value in variables.items() if not name.startswith("_")}
         walked: set[int] = set()
         for root in modules:
@@ -174,7 +174,7 @@ class ModuleMap:
 
 
 def _children(module: torch.nn.Module) -> list[torch.nn.Module]:
-    return [one for one in (vars(module).get("_modules") or {}).values() if one is not None]
+    return [value for value in (vars(module).get("_modules") or {}).values() if value is not None]
 
 
 def common_path(paths: list[str]) -> str:

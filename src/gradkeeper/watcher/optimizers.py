@@ -162,11 +162,13 @@ class Optimizers:
             weakref.finalize(optimizer, self.gone.append, owner.name).atexit = False
         owner.signature = signature
         cohorts = self._claim(_parameters(optimizer), owner.name, here)
-        owner.accounts = list(dict.fromkeys([*owner.accounts, *(one.name for one in cohorts)]))
+        owner.accounts = list(
+            dict.fromkeys([*owner.accounts, *(member.name for member in cohorts)])
+        )
         owner.version = -1
         for cohort in cohorts:
             cohort.owners.add(owner.name)
-        names = tuple(one.name for one in cohorts)
+        names = tuple(member.name for member in cohorts)
         for tell in self.adopted:
             tell(cohorts)
         self._accounts.post(ev.Adopt, here, owner.name, names, _is_stateful(optimizer))
@@ -187,10 +189,10 @@ class Optimizers:
             self._accounts.split(cohort, marks, site)
             for cohort, marks in self._cohorts.touched(parameters).items()
         ]
-        unknown = [one for one in parameters if self._cohorts.of(one) is None]
+        unknown = [parameter for parameter in parameters if self._cohorts.of(parameter) is None]
         self._accounts.claim(unknown)
         for trains in (True, False):
-            group = [one for one in unknown if one.requires_grad is trains]
+            group = [leaf for leaf in unknown if leaf.requires_grad is trains]
             if group:
                 wish = owner if trains else f"{owner} (frozen)"
                 cohort = self._cohorts.open(wish, group, trainable=trains)
@@ -206,13 +208,17 @@ class Optimizers:
             return
         if self._candidates is None:
             near = self._near()
-            self._adopt_owners([one for one in near if issubclass(type(one), Optimizer)], leaves)
+            self._adopt_owners(
+                [thing for thing in near if issubclass(type(thing), Optimizer)], leaves
+            )
             if self._are_known(leaves):
                 return
-            found = [one for one in search.everywhere() if issubclass(type(one), Optimizer)]
+            found = [thing for thing in search.everywhere() if issubclass(type(thing), Optimizer)]
         else:
             found = [one for reference in self._candidates if (one := reference()) is not None]
-        self._candidates = [weakref.ref(one) for one in self._adopt_owners(found, leaves)]
+        self._candidates = [
+            weakref.ref(adopt_owner) for adopt_owner in self._adopt_owners(found, leaves)
+        ]
 
     def _adopt_owners(self, found: list[Any], leaves: list[torch.Tensor]) -> list[Any]:
         """Those among `found` that own none of these are returned."""
@@ -221,14 +227,14 @@ class Optimizers:
         for optimizer in found:
             if optimizer in self._owners:
                 continue
-            if any(id(one) in reached for one in _parameters(optimizer)):
+            if any(id(parameter) in reached for parameter in _parameters(optimizer)):
                 self.adopt(optimizer)
             else:
                 others.append(optimizer)
         return others
 
     def _are_known(self, leaves: list[torch.Tensor]) -> bool:
-        return all(self._cohorts.of(one) is not None or self.is_elsewhere(one) for one in leaves)
+        return all(self._cohorts.of(leaf) is not None or self.is_elsewhere(leaf) for leaf in leaves)
 
     def _near(self) -> list[Any]:
         sites = self._arrivals.sites
@@ -236,9 +242,11 @@ class Optimizers:
 
     def constants(self) -> set[int]:
         """Addresses of storages that belong to modules: their buffers."""
-        modules = [one for one in self._near() if issubclass(type(one), torch.nn.Module)]
-        buffers = [one for module in modules for one in module.buffers()]
-        return {one.untyped_storage()._cdata for one in buffers if one.layout is torch.strided}
+        modules = [thing for thing in self._near() if issubclass(type(thing), torch.nn.Module)]
+        buffers = [buffer for module in modules for buffer in module.buffers()]
+        return {
+            buffer.untyped_storage()._cdata for buffer in buffers if buffer.layout is torch.strided
+        }
 
     def _learn(self, parameters: list[torch.Tensor]) -> None:
         """What modules call these."""
@@ -255,7 +263,7 @@ class Optimizers:
 
     def named(self) -> list[tuple[str, Optimizer]]:
         """Those that are still there."""
-        return [(known.name, one) for one, known in self._owners.items()]
+        return [(known.name, owner) for owner, known in self._owners.items()]
 
     def due(self, name: str) -> bool:
         """Whether this step is one of the first, or one of ever fewer later ones."""
@@ -296,18 +304,18 @@ class Optimizers:
         self._accounts.claim(parameters)
         groups: dict[tuple[str, bool], list[torch.Tensor]] = {}
         trains = self._trains_network()
-        for one in parameters:
-            path = self._accounts.modules.path(one) or "parameter"
-            trainable = trains and not self._accounts.modules.is_fixed(one)
-            groups.setdefault((path.split(".")[0], trainable), []).append(one)
+        for parameter in parameters:
+            path = self._accounts.modules.path(parameter) or "parameter"
+            trainable = trains and not self._accounts.modules.is_fixed(parameter)
+            groups.setdefault((path.split(".")[0], trainable), []).append(parameter)
         for (root, trainable), group in groups.items():
             cohort = self._cohorts.open(root, group, trainable=trainable)
             self._accounts.describe(cohort, site)
 
     def _trains_network(self) -> bool:
         """False where only inputs or embeddings are optimized, through a network that is fixed."""
-        owned = [one for own in self._owners for one in _parameters(own)]
-        return not owned or any(self._accounts.modules.is_weight(one) for one in owned)
+        owned = [parameter for own in self._owners for parameter in _parameters(own)]
+        return not owned or any(self._accounts.modules.is_weight(parameter) for parameter in owned)
 
     # Scalers and schedulers
 
@@ -343,7 +351,7 @@ class Optimizers:
 def _parameters(optimizer: Optimizer) -> list[torch.Tensor]:
     """None for a wrapper that only looks like an optimizer, and never called its constructor."""
     groups = getattr(optimizer, "param_groups", ())
-    return [one for group in groups for one in group["params"]]
+    return [parameter for group in groups for parameter in group["params"]]
 
 
 def signature_of(optimizer: Optimizer) -> object:

@@ -72,7 +72,7 @@ class _Slot:
         if self.everywhere:
             # Also those who said `from torch... import name`, before the watch or meanwhile.
             for module in dict.fromkeys((self.owner, *_modules_with(self.name))):
-                if any(vars(module)[self.name] is one for one in before):
+                if any(vars(module)[self.name] is patched for patched in before):
                     setattr(module, self.name, self.top)
         elif not self.layers and self.own is MISSING:
             delattr(self.owner, self.name)
@@ -121,7 +121,7 @@ def _replace(owner: Any, name: str, make: Make, *, everywhere: bool, traceable: 
 
 def _modules_with(name: str) -> list[ModuleType]:
     modules = _modules if _modules is not None else _all_modules()
-    return [one for one, names in modules if name in names]
+    return [module for module, names in modules if name in names]
 
 
 Modules = list[tuple[ModuleType, dict[str, Any]]]
@@ -131,7 +131,7 @@ _modules: Modules | None = None
 
 def _all_modules() -> Modules:
     modules = list(sys.modules.values())
-    return [(one, one.__dict__) for one in modules if type(one) is ModuleType]
+    return [(module, module.__dict__) for module in modules if type(module) is ModuleType]
 
 
 @contextmanager

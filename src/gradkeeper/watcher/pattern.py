@@ -20,7 +20,7 @@ Told = set[tuple[str, Site]]
 """Rules, and the lines they spoke of."""
 
 FIELDS = {
-    kind: tuple(one.name for one in fields(kind) if one.name not in ("site", "rank"))
+    kind: tuple(field.name for field in fields(kind) if field.name not in ("site", "rank"))
     for kind in ev.KINDS.values()
 }
 SYNCED = 2 + FIELDS[ev.Backward].index("synced")

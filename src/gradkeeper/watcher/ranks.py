@@ -106,7 +106,7 @@ class RankHistory:
 
 def read_runs(record: list[Any]) -> RankHistory:
     """A tally whose runs went through JSON."""
-    runs = [(tuple(_turn(one) for one in turns), times) for turns, times in record]
+    runs = [(tuple(_turn(turn) for turn in turns), times) for turns, times in record]
     return RankHistory(runs)
 
 
@@ -164,7 +164,7 @@ def gather(
     if store is None:
         return findings if rank == 0 else None
     if rank:
-        mine = {"findings": [asdict(one) for one in findings], **kept._asdict()}
+        mine = {"findings": [asdict(finding) for finding in findings], **kept._asdict()}
         store.set(f"gradkeeper/{rank}", json.dumps(mine))
         return None
     everybody, all_runs, held = list(findings), [kept.runs], [kept.replicas]
@@ -182,7 +182,7 @@ def gather(
 
 def _parted(runs: list[list[Any] | None]) -> Iterator[ev.Digest]:
     """Nothing where a rank did not end well: how far it came tells nothing of its decisions."""
-    tallies: list[RankHistory] = [read_runs(one) for one in runs if one is not None]
+    tallies: list[RankHistory] = [read_runs(other) for other in runs if other is not None]
     if len(tallies) == len(runs):
         yield from islice(digests(tallies), MOST_TOLD)
 
@@ -190,10 +190,14 @@ def _parted(runs: list[list[Any] | None]) -> Iterator[ev.Digest]:
 def compared(held: list[dict[str, Any]]) -> Iterator[ev.Replicas]:
     """The weights of all ranks, as `Replicas.told` gives them, after each step that was looked at
     by those who should hold the same."""
-    for optimizer in dict.fromkeys(name for one in held for name in one):
-        mine = {rank: one[optimizer] for rank, one in enumerate(held) if optimizer in one}
+    for optimizer in dict.fromkeys(name for parameter in held for name in parameter):
+        mine = {
+            rank: parameter[optimizer]
+            for rank, parameter in enumerate(held)
+            if optimizer in parameter
+        }
         equal: int | None = None
-        for step in sorted({sample[0] for one in mine.values() for sample in one["samples"]}):
+        for step in sorted({sample[0] for value in mine.values() for sample in value["samples"]}):
             event = _at_step(optimizer, step, mine, len(held))
             if event is None:
                 continue
@@ -208,9 +212,9 @@ def _at_step(
     """None if no two ranks hold the same then."""
     samples = {
         rank: sample
-        for rank, one in held.items()
-        for sample in one["samples"]
-        if sample[0] == step and len(one["names"]) == len(held[min(held)]["names"])
+        for rank, record in held.items()
+        for sample in record["samples"]
+        if sample[0] == step and len(record["names"]) == len(held[min(held)]["names"])
     }
     rows = []
     for place, rounding in enumerate(held[min(held)]["rounding"]):
@@ -255,7 +259,9 @@ def store_of_launcher(patience: timedelta = PATIENCE) -> Any:
 
 
 def _finding(record: dict[str, Any]) -> Finding:
-    because = tuple(Because(**{**one, "site": Site(*one["site"])}) for one in record["because"])
+    because = tuple(
+        Because(**{**reason, "site": Site(*reason["site"])}) for reason in record["because"]
+    )
     changed = {
         "site": Site(*record["site"]),
         "severity": Severity(record["severity"]),

@@ -61,7 +61,7 @@ class Replicas:
         for wrapper in replica.wrappers:
             wrapper.stepped()
         if is_due(replica.steps):
-            ranks = [self._sync.replicas(one) for one in parameters]
+            ranks = [self._sync.replicas(parameter) for parameter in parameters]
             self._look(replica, parameters, site, ranks)
         first = replica.first() if replica.first is not None else None
         replica.version = -1 if first is None else first._version
@@ -89,22 +89,32 @@ class Replicas:
     ) -> None:
         if not any(ranks) or len(ranks) != len(parameters):
             return
-        names = [self._modules.path(one) or f"tensor{tuple(one.shape)}" for one in parameters]
+        names = [
+            self._modules.path(parameter) or f"tensor{tuple(parameter.shape)}"
+            for parameter in parameters
+        ]
         if names != replica.names:
             # Others than before: what was seen of those cannot be compared with these.
             replica.samples.clear()
-            replica.names, replica.rounding = names, [rounding_of(one) for one in parameters]
+            replica.names, replica.rounding = (
+                names,
+                [rounding_of(parameter) for parameter in parameters],
+            )
         replica.samples.append(Sample(replica.steps, site, ranks, sums_of(parameters)))
 
     def told(self) -> dict[str, Any]:
         """For the other ranks, as plain values."""
         return {
-            name: {"names": one.names, "rounding": one.rounding, "samples": one.samples}
-            for name, one in self.held.items()
-            if one.samples
+            name: {"names": history.names, "rounding": history.rounding, "samples": history.samples}
+            for name, history in self.held.items()
+            if history.samples
         }
 
 
 def _trained(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-    every = [one for group in optimizer.param_groups for one in group["params"]]
-    return [one for one in every if one.requires_grad and one.layout is torch.strided]
+    every = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    return [
+        parameter
+        for parameter in every
+        if parameter.requires_grad and parameter.layout is torch.strided
+    ]

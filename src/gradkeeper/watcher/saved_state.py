@@ -39,20 +39,22 @@ class SavedState:
         if isinstance(thing, torch.nn.Module):
             thing = dict(thing.named_parameters())
         found = list(tensors_in(thing))
-        places = {one.data_ptr() for one, _ in found if one.layout is torch.strided}
-        accounts = [one for one in self._cohorts if _lies_in(one.marks, places)]
+        places = {
+            candidate.data_ptr() for candidate, _ in found if candidate.layout is torch.strided
+        }
+        accounts = [cohort for cohort in self._cohorts if _lies_in(cohort.marks, places)]
         if not accounts:
             return
         site = self._arrivals.arrive()
         self._manual.notice(accounts, site)
         grads = {
             grad.data_ptr()
-            for one in accounts
-            for grad in grads_of(one.marks)
+            for account in accounts
+            for grad in grads_of(account.marks)
             if not grad.is_sparse
         }
         named = any("grad" in path.lower() for _, path in found)
-        names = tuple(one.name for one in accounts if one.name in self._cohorts.all)
+        names = tuple(account.name for account in accounts if account.name in self._cohorts.all)
         owners = self._optimizers.all_names() if _has_optimizer(thing, DEPTH) else ()
         path = path if all(_is_plain(one) for _, one in self._optimizers.named()) else ""
         gradients = named or bool(grads & places)
@@ -61,14 +63,14 @@ class SavedState:
     def restored(self, module: torch.nn.Module, state: Mapping[str, Any]) -> None:
         self._optimizers.settle()
         touched = list(self._cohorts.touched(module.parameters()))
-        path = next((self.loaded.path_of(one) for one in state.values()), "")
+        path = next((self.loaded.path_of(value) for value in state.values()), "")
         if path and not touched and len(self._early) < MOST_REMEMBERED:
             site = self._arrivals.sites.here()
-            for one in module.parameters():
-                self._early[id(one)] = (weakref.ref(one), path, site)
+            for parameter in module.parameters():
+                self._early[id(parameter)] = (weakref.ref(parameter), path, site)
         if touched:
             site = self._arrivals.arrive()
-            disk = any(self.loaded.is_from_disk(one) for one in state.values())
+            disk = any(self.loaded.is_from_disk(value) for value in state.values())
             names = tuple(one.name for one in touched)
             self._accounts.post(ev.Restore, site, names, False, disk, path)
         for cohort in touched:
@@ -79,8 +81,8 @@ class SavedState:
         """Some of what an optimizer owns now may have been loaded before there was one."""
         for cohort in cohorts if self._early else ():
             alive = [one for one in (mark.parameter() for mark in cohort.marks) if one is not None]
-            known = [self._early.pop(id(one), None) for one in alive]
-            found = [one for one in known if one is not None and one[0]() is not None]
+            known = [self._early.pop(id(tensor), None) for tensor in alive]
+            found = [word for word in known if word is not None and word[0]() is not None]
             if found and len(found) == len(alive):
                 _, path, site = found[0]
                 self._accounts.post(ev.Restore, site, (cohort.name,), False, True, path)
@@ -108,4 +110,4 @@ def _has_optimizer(thing: object, depth: int) -> bool:
 
 def _lies_in(marks: list[Mark], places: set[int]) -> bool:
     alive = (mark.parameter() for mark in marks)
-    return any(one is not None and one.data_ptr() in places for one in alive)
+    return any(tensor is not None and tensor.data_ptr() in places for tensor in alive)

@@ -85,11 +85,11 @@ class Watch:
     @property
     def findings(self) -> list[Finding]:
         """Errors and warnings, each line and rule once."""
-        return [one for one in self._found if one.severity is not Severity.INFO]
+        return [finding for finding in self._found if finding.severity is not Severity.INFO]
 
     @property
     def infos(self) -> list[Finding]:
-        return [one for one in self._found if one.severity is Severity.INFO]
+        return [finding for finding in self._found if finding.severity is Severity.INFO]
 
     @property
     def runs(self) -> list[RepeatedTurns] | None:
@@ -103,7 +103,11 @@ class Watch:
     @property
     def replicas(self) -> dict[str, Any]:
         """What this rank's weights came to, for those who should hold the same."""
-        held = [one.replicas.told() for one in self._recorders if one.replicas is not None]
+        held = [
+            recorder.replicas.told()
+            for recorder in self._recorders
+            if recorder.replicas is not None
+        ]
         return {name: told for some in held for name, told in some.items()}
 
     def __enter__(self) -> "Watch":

@@ -58,7 +58,7 @@ class Zeros:
         start = self._fast_path.start()
         site = self._arrivals.arrive()
         mine = self._optimizers.cohorts(name)
-        waits = any(one.fresh for one in mine)
+        waits = any(cohort.fresh for cohort in mine)
         if waits or not self._log.steady:
             self._manual.notice(mine, site)
             mine = self._optimizers.cohorts(name)

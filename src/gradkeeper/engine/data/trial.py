@@ -182,7 +182,7 @@ class Trial:
 
 
 def _copied(encoded: Encoded) -> Encoded:
-    return Encoded(encoded.tree, {name: one.clone() for name, one in encoded.tensors.items()})
+    return Encoded(encoded.tree, {name: tensor.clone() for name, tensor in encoded.tensors.items()})
 
 
 def _shown(batch: Any) -> str:

@@ -41,16 +41,17 @@ class Replicas:
 
     def _look(self, owner: "Owner") -> None:
         self._looked[owner.name] = owner.steps
-        held = [one for one in owner.parameters if one.layout is torch.strided]
+        held = [parameter for parameter in owner.parameters if parameter.layout is torch.strided]
         if not held:
             return
         ranks = [
-            ranks_with_the_same_shard(one) if _is_sharded(one) else self._everybody for one in held
+            ranks_with_the_same_shard(parameter) if _is_sharded(parameter) else self._everybody
+            for parameter in held
         ]
         told = self._gathered(held)
         rows = [
-            (rounding_of(one), [(rank, told[rank][place]) for rank in ranks[place]])
-            for place, one in enumerate(held)
+            (rounding_of(parameter), [(rank, told[rank][place]) for rank in ranks[place]])
+            for place, parameter in enumerate(held)
         ]
         found = first_difference(rows)
         facts: dict[str, Any] = {}
@@ -85,4 +86,6 @@ def _is_sharded(parameter: Tensor) -> bool:
 
 def _name(owner: "Owner", parameter: Tensor) -> str:
     named = owner.model.named_parameters()
-    return next((name for name, one in named if one is parameter), f"tensor{parameter.shape}")
+    return next(
+        (name for name, candidate in named if candidate is parameter), f"tensor{parameter.shape}"
+    )

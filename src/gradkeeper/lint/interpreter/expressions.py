@@ -113,8 +113,8 @@ class Expressions(State):
 
     def _slice(self, node: ast.Slice) -> Value:
         parts = (node.lower, node.upper, node.step)
-        made = Slice(*[self.evaluate(one) if one else NONE for one in parts])
-        if all(one is None or id(one) in self.facts.constants for one in parts):
+        made = Slice(*[self.evaluate(part) if part else NONE for part in parts])
+        if all(part is None or id(part) in self.facts.constants for part in parts):
             self.facts.constants[id(node)] = made
         return made
 
@@ -125,16 +125,16 @@ class Expressions(State):
         what = self.evaluate(node.func)
         args: list[Value] = []
         open_ended = False
-        for one in node.args:
-            if type(one) is ast.Starred:
-                more = self.evaluate(one.value).resolve(self.whole)
+        for argument in node.args:
+            if type(argument) is ast.Starred:
+                more = self.evaluate(argument.value).resolve(self.whole)
                 if more.endless():
                     open_ended = True
                     args.append(next(iter(more.iterate(self.whole)), NONE))
                 else:
                     args.extend(list(more.iterate(self.whole))[:MOST_COMPREHENDED])
             else:
-                args.append(self.evaluate(one))
+                args.append(self.evaluate(argument))
         kwargs: dict[str, Value] = {}
         for keyword in node.keywords:
             value = self.evaluate(keyword.value)
@@ -185,21 +185,21 @@ class Expressions(State):
         """`a and b`, `a or b`: an open first half makes the whole depend on it."""
         wants = isinstance(node.op, ast.And)
         value = self.evaluate(node.values[0])
-        for one in node.values[1:]:
+        for operand in node.values[1:]:
             answer = value.truth(self.whole)
             if isinstance(answer, Condition):
                 known = self.answered(answer)
                 if known is None and self.deciding:
                     known = self.ask(answer)
                 if known is None:
-                    other = self.evaluate(one)
+                    other = self.evaluate(operand)
                     yes, no = (other, value) if wants else (value, other)
                     value = either(answer, yes, no, self.whole)
                     continue
                 answer = known
             if answer != wants:
                 return value
-            value = self.evaluate(one)
+            value = self.evaluate(operand)
         return value
 
     deciding = False
@@ -266,7 +266,7 @@ class Expressions(State):
 
     def _list(self, node: ast.List) -> Value:
         values = self._elements(node.elts)
-        return List(values, any(self._is_open(one) for one in node.elts))
+        return List(values, any(self._is_open(element) for element in node.elts))
 
     def _is_open(self, node: ast.expr) -> bool:
         if not isinstance(node, ast.Starred):
@@ -278,16 +278,16 @@ class Expressions(State):
 
     def _elements(self, nodes: list[ast.expr]) -> list[Value]:
         found: list[Value] = []
-        for one in nodes:
-            if isinstance(one, ast.Starred):
-                more = self.evaluate(one.value).resolve(self.whole)
+        for node in nodes:
+            if isinstance(node, ast.Starred):
+                more = self.evaluate(node.value).resolve(self.whole)
                 rounds = 1 if more.endless() else MOST_COMPREHENDED
                 for place, element in enumerate(more.iterate(self.whole)):
                     if place >= rounds:
                         break
                     found.append(element)
             else:
-                found.append(self.evaluate(one))
+                found.append(self.evaluate(node))
         return found
 
     def _dict(self, node: ast.Dict) -> Value:
@@ -314,14 +314,16 @@ class Expressions(State):
     def _joined(self, node: ast.JoinedStr) -> Value:
         parts: list[str] = []
         made_of: list[Value] = []
-        for one in node.values:
-            value = self.evaluate(one.value if isinstance(one, ast.FormattedValue) else one)
+        for part in node.values:
+            value = self.evaluate(part.value if isinstance(part, ast.FormattedValue) else part)
             if isinstance(value, Constant):
                 parts.append(str(value.value))
             else:
                 made_of.append(value)
         if made_of:
-            return self.unknown("a string", *[one for one in made_of if isinstance(one, Unknown)])
+            return self.unknown(
+                "a string", *[origin for origin in made_of if isinstance(origin, Unknown)]
+            )
         return Constant("".join(parts))
 
     def _walrus(self, node: ast.NamedExpr) -> Value:

@@ -388,16 +388,16 @@ class _Reader:
         return line
 
     def _target(self, line: Line, target: ast.expr) -> None:
-        for one in _targets(target):
-            line.sets.add(last_name(one))
-            line.assigns.add(last_name(one))
-            base = one
+        for part in _targets(target):
+            line.sets.add(last_name(part))
+            line.assigns.add(last_name(part))
+            base = part
             while isinstance(base, (ast.Attribute, ast.Subscript, ast.Starred)):
                 if isinstance(base, ast.Subscript):
                     self._expression(line, base.slice)
                     line.sets.add(last_name(base.value))
                 base = base.value
-            self._expression(line, one)
+            self._expression(line, part)
 
     def _expression(self, line: Line, root: ast.AST) -> None:
         words, uses = line.words, self.facts.uses
@@ -456,7 +456,7 @@ class _Reader:
             for name in parts:
                 value = getattr(node, name, None)
                 if type(value) is list:
-                    stack.extend([one for one in value if isinstance(one, ast.AST)])
+                    stack.extend([element for element in value if isinstance(element, ast.AST)])
                 elif isinstance(value, ast.AST):
                     stack.append(value)
 
@@ -464,7 +464,7 @@ class _Reader:
         last = last_name(node.func)
         line.calls.add(last)
         if last in HANDS_BACK:
-            self.facts.losses.update(last_name(one) for one in node.args)
+            self.facts.losses.update(last_name(argument) for argument in node.args)
         if isinstance(node.func, ast.Attribute) and (last in CHANGES or last.endswith("_")):
             line.sets.update(_last_names(node.func.value))
         if steps_in_one_call(node):
@@ -492,10 +492,10 @@ class _Survey:
             if isinstance(line.node, DEFINITIONS):
                 self.functions.setdefault(line.node.name, []).append(line)
         self.methods = {
-            id(one)
+            id(inner)
             for line in self.lines
             if isinstance(line.node, ast.ClassDef)
-            for one in line.inside
+            for inner in line.inside
         }
 
     def run(self) -> None:
@@ -531,9 +531,9 @@ class _Survey:
         for file in self.files:
             self._mark(file)
             self._find_gates(file)
-        self.facts.window_names = {self.facts.moduli[one] for one in self.facts.gates} - {""}
-        self.facts.sizes = {self.facts.moduli[one] for one in self.facts.periods} - {""}
-        self.facts.counted = {self.facts.dividends[one] for one in self.facts.gates} - {""}
+        self.facts.window_names = {self.facts.moduli[gate] for gate in self.facts.gates} - {""}
+        self.facts.sizes = {self.facts.moduli[period] for period in self.facts.periods} - {""}
+        self.facts.counted = {self.facts.dividends[gate] for gate in self.facts.gates} - {""}
         self._find_training()
         self._find_functions_that_train()
         self._keep_what_matters()
@@ -546,7 +546,7 @@ class _Survey:
             if isinstance(line.node, ast.Assign) and isinstance(line.node.value, ast.Call)
         ]
         for node, called in calls * 2:
-            if any(last_name(one) in made for one in node.targets):
+            if any(last_name(target) in made for target in node.targets):
                 one: ast.expr = called
                 while isinstance(one, ast.Call):
                     self.facts.makers.add(id(one))  # both of `Net().to(device)`
@@ -561,7 +561,7 @@ class _Survey:
         for node, called in calls:
             makers.setdefault(last_name(called.func), []).append((node, called))
         for pair in makers.values():
-            targets = {last_name(one) for node, _ in pair for one in node.targets}
+            targets = {last_name(target) for node, _ in pair for target in node.targets}
             if len(targets) > 1 and any(
                 self.facts.uses.get(name, NO_WORDS) & OF_WEIGHTS for name in targets
             ):
@@ -579,14 +579,14 @@ class _Survey:
             for line in lines:
                 if isinstance(line.node, ast.ClassDef):
                     continue
-                for one in line.own():
-                    found |= one.acts
-                    named |= one.refers
-                    if one.spends_at_once:
+                for inner in line.own():
+                    found |= inner.acts
+                    named |= inner.refers
+                    if inner.spends_at_once:
                         at_once.add(name)
-                for one in line.walk():
-                    if one is not line and isinstance(one.node, FUNCTIONS):
-                        named.add(one.node.name)
+                for inner in line.walk():
+                    if inner is not line and isinstance(inner.node, FUNCTIONS):
+                        named.add(inner.node.name)
         for names, seeds in (
             (facts.loud_names, LOUD),
             (facts.credit_names, CREDITS),
@@ -607,40 +607,40 @@ class _Survey:
         line.closes = spends or not acts.isdisjoint(WINDOWS)
         if line.spends_at_once:
             line.loud = line.credits = line.spends = line.closes = True
-        for one in line.inside:
-            self._mark(one)
-            if isinstance(one.node, FUNCTIONS):
+        for inner in line.inside:
+            self._mark(inner)
+            if isinstance(inner.node, FUNCTIONS):
                 continue  # a definition does nothing by itself
-            line.loud = line.loud or one.loud
-            line.credits = line.credits or one.credits
-            line.spends = line.spends or one.spends
-            line.closes = line.closes or one.closes
+            line.loud = line.loud or inner.loud
+            line.credits = line.credits or inner.credits
+            line.spends = line.spends or inner.spends
+            line.closes = line.closes or inner.closes
         node = line.node
         if line.loud:
             facts.loud.add(id(node))
         if isinstance(node, LOOPS):
             if line.credits:
                 facts.credits.add(id(node))
-            if any(self._credits_by_itself(one) for one in _outside_loops(line)):
+            if any(self._credits_by_itself(outside_loop) for outside_loop in _outside_loops(line)):
                 facts.credits_itself.add(id(node))
             if not line.spends:
                 facts.fills.add(id(node))
-            elif any(one.credits and not one.spends for one in _next_loops(line)):
+            elif any(next_loop.credits and not next_loop.spends for next_loop in _next_loops(line)):
                 facts.feeds.add(id(node))
-            if any(one.gives for one in line.own()):
+            if any(inner.gives for inner in line.own()):
                 facts.yielding.add(id(node))
         elif isinstance(node, (ast.Try, ast.TryStar)):
             if line.credits:
                 facts.tries.add(id(node))
         elif isinstance(node, ast.If):
-            if any(isinstance(one.node, _JUMPS) for one in line.own()):
+            if any(isinstance(inner.node, _JUMPS) for inner in line.own()):
                 facts.jumps.add(id(node))
-            otherwise = {id(one) for one in node.orelse}
-            spending = {id(one.node) not in otherwise for one in line.inside if one.spends}
+            otherwise = {id(statement) for statement in node.orelse}
+            spending = {id(inner.node) not in otherwise for inner in line.inside if inner.spends}
             if len(spending) == 1:
                 facts.steps_if.add((id(node), spending.pop()))
         elif isinstance(node, FUNCTIONS):
-            if any(one.gives for one in line.own()):
+            if any(inner.gives for inner in line.own()):
                 facts.generators.add(id(node))
             self._find_gates(line)
 
@@ -677,9 +677,9 @@ class _Survey:
                     facts.periods.update(line.remainders)
 
     def _note_counter(self, line: Line) -> None:
-        for one in line.own():
-            if isinstance(one.node, ast.Assign) and isinstance(one.node.value, ast.Constant):
-                if one.sets & line.words:
+        for inner in line.own():
+            if isinstance(inner.node, ast.Assign) and isinstance(inner.node.value, ast.Constant):
+                if inner.sets & line.words:
                     self.facts.counters.add(id(line.node))
                     self.facts.gate_words |= line.words
 
@@ -695,12 +695,14 @@ class _Survey:
             for line in lines:
                 if isinstance(line.node, ast.ClassDef):
                     continue
-                words.setdefault(name, set()).update(*(one.refers for one in line.own()))
-                if any(id(one) in inside for one in line.own()):
+                words.setdefault(name, set()).update(*(inner.refers for inner in line.own()))
+                if any(id(inner) in inside for inner in line.own()):
                     facts.loop_names.add(name)
         _spread(facts.loop_names, words)
         for loop in loops:
-            nested = any(id(one) in inside or one.refers & facts.loop_names for one in loop.own())
+            nested = any(
+                id(inner) in inside or inner.refers & facts.loop_names for inner in loop.own()
+            )
             if not nested:
                 facts.training.append(loop.node)
         innermost = {id(one) for one in facts.training}
@@ -724,8 +726,8 @@ class _Survey:
                             node,
                             file,
                             homes.get(id(node)),
-                            {word for one in own for word in one.words},
-                            any(one.spends_at_once or one.acts & ENTRIES for one in own),
+                            {word for inner in own for word in inner.words},
+                            any(inner.spends_at_once or inner.acts & ENTRIES for inner in own),
                         )
                     )
 
@@ -767,9 +769,9 @@ class _Survey:
             if isinstance(node, ast.Assign) and line.words & optimizers:
                 if isinstance(node.value, ast.Call):
                     holders |= line.assigns
-                for one in node.targets:
-                    if isinstance(one, ast.Attribute):
-                        holders.add(last_name(one.value))
+                for target in node.targets:
+                    if isinstance(target, ast.Attribute):
+                        holders.add(last_name(target.value))
         holders -= OWNERS | optimizers
         for line in self.lines if holders else ():
             called = line.node.value if isinstance(line.node, ast.Expr) else None
@@ -784,13 +786,13 @@ class _Survey:
             if isinstance(line.node, ast.ClassDef) and line.node.bases:
                 for method in line.inside:
                     if getattr(method.node, "name", "") == "__init__":
-                        yield from (one for one in method.own() if one.sets and one.calls)
+                        yield from (inner for inner in method.own() if inner.sets and inner.calls)
 
     def _guards(self) -> Iterator[Line]:
         """Branches that leave a loop or function which does something: `if i % n: continue`."""
         for line in self.lines:
             if line.loud and isinstance(line.node, LOOPS_AND_FUNCTIONS):
-                yield from (one for one in line.own() if id(one.node) in self.facts.jumps)
+                yield from (inner for inner in line.own() if id(inner.node) in self.facts.jumps)
 
     def _matters(self, line: Line, acting: set[str]) -> bool:
         node = line.node
@@ -823,7 +825,7 @@ class _Survey:
             for name, lines in self.functions.items():
                 if name in effects:
                     continue
-                if any(one.kept and one.sets for line in lines for one in line.walk()):
+                if any(inner.kept and inner.sets for line in lines for inner in line.walk()):
                     effects.add(name)
                     grown = True
             for line in self.lines:
@@ -832,7 +834,7 @@ class _Survey:
 
     def _skip(self, line: Line) -> bool:
         """Whether anything in a line is kept; what is not is skipped."""
-        inside = [self._skip(one) for one in line.inside]
+        inside = [self._skip(inner) for inner in line.inside]
         keeps = line.kept or any(inside)
         if keeps:
             line.kept = True
@@ -852,19 +854,19 @@ def _can_wait(whole: Line) -> dict[str, ast.stmt]:
     for place, line in enumerate(whole.inside):
         if isinstance(line.node, DEFINITIONS) and line.node.name not in defined:
             defined[line.node.name] = place
-            for one in line.walk():
-                changed |= one.sets - one.assigns
-                if isinstance(one.node, ast.Global):
-                    changed.update(one.node.names)
+            for inner in line.walk():
+                changed |= inner.sets - inner.assigns
+                if isinstance(inner.node, ast.Global):
+                    changed.update(inner.node.names)
             continue
-        for one in line.walk():
-            for name in one.sets:
+        for inner in line.walk():
+            for name in inner.sets:
                 set_by.setdefault(name, []).append(place)
-            if isinstance(one.node, (ast.Import, ast.ImportFrom)):
-                names = one.node.names
+            if isinstance(inner.node, (ast.Import, ast.ImportFrom)):
+                names = inner.node.names
                 imported.update(name.asname or name.name.partition(".")[0] for name in names)
-            elif isinstance(one.node, DEFINITIONS):
-                set_by.setdefault(one.node.name, []).append(place)
+            elif isinstance(inner.node, DEFINITIONS):
+                set_by.setdefault(inner.node.name, []).append(place)
     if "*" in imported:
         return {}
 
@@ -904,7 +906,7 @@ _JUMPS = (ast.Return, ast.Break, ast.Continue)
 
 def _raises(body: list[ast.stmt]) -> bool:
     """The branch ends in an exception or leaves the program: nobody trains that way."""
-    return any(isinstance(one, ast.Raise) for one in body) or _leaves(body)
+    return any(isinstance(statement, ast.Raise) for statement in body) or _leaves(body)
 
 
 def _leaves(body: Iterable[ast.AST]) -> bool:
@@ -938,7 +940,7 @@ def _spread(names: set[str], words: dict[str, set[str]]) -> None:
 
 def steps_in_one_call(node: ast.Call) -> bool:
     """`scaler(loss, optimizer, parameters=..., clip_grad=...)`: backward and step at once."""
-    words = {one.arg for one in node.keywords}
+    words = {keyword.arg for keyword in node.keywords}
     if len(node.args) < 2 or isinstance(node.func, ast.Attribute):
         return False
     return bool(words & {"need_update", "update_grad"}) or {"parameters", "clip_grad"} <= words
@@ -967,8 +969,8 @@ def _last_names(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.IfExp):
         yield from (*_last_names(node.body), *_last_names(node.orelse))
     elif isinstance(node, ast.BoolOp):
-        for one in node.values:
-            yield from _last_names(one)
+        for part in node.values:
+            yield from _last_names(part)
     else:
         yield last_name(node)
 
@@ -980,19 +982,19 @@ def _may_act(called: str) -> bool:
 
 def _next_loops(line: Line) -> Iterator[Line]:
     """The loops inside a line that lie in no other loop there."""
-    for one in line.inside:
-        if isinstance(one.node, LOOPS):
-            yield one
-        elif not isinstance(one.node, FUNCTIONS):
-            yield from _next_loops(one)
+    for inner in line.inside:
+        if isinstance(inner.node, LOOPS):
+            yield inner
+        elif not isinstance(inner.node, FUNCTIONS):
+            yield from _next_loops(inner)
 
 
 def _outside_loops(line: Line) -> Iterator[Line]:
     """What lies inside a line, but in no loop or function there."""
-    for one in line.inside:
-        if not isinstance(one.node, LOOPS_AND_FUNCTIONS):
-            yield one
-            yield from _outside_loops(one)
+    for inner in line.inside:
+        if not isinstance(inner.node, LOOPS_AND_FUNCTIONS):
+            yield inner
+            yield from _outside_loops(inner)
 
 
 def _counts(node: ast.BinOp) -> bool:
@@ -1009,8 +1011,8 @@ def counter_name(node: ast.AST) -> str:
 
 def _targets(target: ast.expr) -> Iterator[ast.expr]:
     if isinstance(target, (ast.Tuple, ast.List)):
-        for one in target.elts:
-            yield from _targets(one)
+        for element in target.elts:
+            yield from _targets(element)
     elif isinstance(target, ast.Starred):
         yield from _targets(target.value)
     else:
@@ -1045,9 +1047,9 @@ def _provided(node: ast.AST) -> Iterator[str]:
     if node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None):
         return
     for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-        for one in _targets(target):
-            if isinstance(one, ast.Attribute):
-                yield one.attr
+        for part in _targets(target):
+            if isinstance(part, ast.Attribute):
+                yield part.attr
 
 
 def loop_kind(facts: Facts, node: ast.AST) -> str:

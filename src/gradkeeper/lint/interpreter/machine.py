@@ -56,8 +56,8 @@ class Signature:
 
     def __init__(self, code: Code) -> None:
         spec = code.args
-        self.names = [one.arg for one in (*spec.posonlyargs, *spec.args)]
-        self.known = dict.fromkeys([*self.names, *(one.arg for one in spec.kwonlyargs)])
+        self.names = [argument.arg for argument in (*spec.posonlyargs, *spec.args)]
+        self.known = dict.fromkeys([*self.names, *(argument.arg for argument in spec.kwonlyargs)])
         self.vararg = spec.vararg.arg if spec.vararg else ""
         self.kwarg = spec.kwarg.arg if spec.kwarg else ""
         self.left_open = is_left_open(code)
@@ -95,21 +95,21 @@ class Machine(Statements):
             self._journal, self._speculating = half_taken
 
     def import_names(self, node: ast.Import) -> None:
-        for one in node.names:
-            if one.asname:
-                self.write(self.frame.names, one.asname, self._module(one.name))
+        for alias in node.names:
+            if alias.asname:
+                self.write(self.frame.names, alias.asname, self._module(alias.name))
             else:
-                self._module(one.name)
-                top = one.name.partition(".")[0]
+                self._module(alias.name)
+                top = alias.name.partition(".")[0]
                 self.write(self.frame.names, top, self._module(top))
 
     def import_from(self, node: ast.ImportFrom) -> None:
         frame = self.frame
         home = self._own_module(node.module or "", node.level)
-        for one in node.names:
-            name = one.asname or one.name
-            wanted = Import(frame.file, node.module or "", node.level, one.name)
-            if one.name == "*":
+        for alias in node.names:
+            name = alias.asname or alias.name
+            wanted = Import(frame.file, node.module or "", node.level, alias.name)
+            if alias.name == "*":
                 if home is not None:
                     self._import_all(home)
             elif home is not None and frame.around is None and name not in frame.names:
@@ -175,7 +175,7 @@ class Machine(Statements):
 
     def define(self, code: Code) -> Function:
         spec = code.args
-        defaults = [self.evaluate(one) for one in spec.defaults]
+        defaults = [self.evaluate(default) for default in spec.defaults]
         named = {
             one.arg: self.evaluate(value)
             for one, value in zip(spec.kwonlyargs, spec.kw_defaults, strict=True)
@@ -322,7 +322,7 @@ class Machine(Statements):
     # -- classes
 
     def define_class(self, node: ast.ClassDef) -> Value:
-        bases = [self.evaluate(one).resolve(self) for one in node.bases]
+        bases = [self.evaluate(base).resolve(self) for base in node.bases]
         made = Class(node, self.frame, bases)
         frame = Frame({}, self.frame, self.frame.module or self.frame, node.name, self.frame.file)
         frame.home = made
@@ -334,8 +334,8 @@ class Machine(Statements):
         finally:
             self.frame = outer
         result: Value = made
-        for one in reversed(node.decorator_list):
-            decorator = self.evaluate(one)
+        for expression in reversed(node.decorator_list):
+            decorator = self.evaluate(expression)
             result = self.libraries.decorated(self, decorator, result) or result
         return result
 
@@ -356,12 +356,12 @@ class Machine(Statements):
         return made
 
     def _is_record(self, cls: Class) -> bool:
-        for one in cls.ancestors():
-            for decorator in one.code.decorator_list:
+        for ancestor in cls.ancestors():
+            for decorator in ancestor.code.decorator_list:
                 node = decorator.func if isinstance(decorator, ast.Call) else decorator
                 if getattr(node, "attr", getattr(node, "id", "")) in ("dataclass", "define", "s"):
                     return True
-            for base in one.code.bases:
+            for base in ancestor.code.bases:
                 if getattr(base, "attr", getattr(base, "id", "")) == "NamedTuple":
                     return True
         return False
@@ -369,8 +369,8 @@ class Machine(Statements):
     def _fill_record(self, made: Instance, cls: Class, call: Call) -> None:
         """A dataclass: its annotated names are its arguments."""
         names: dict[str, None] = {}
-        for one in reversed(cls.ancestors()):
-            for statement in one.code.body:
+        for ancestor in reversed(cls.ancestors()):
+            for statement in ancestor.code.body:
                 if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                     names[statement.target.id] = None
         given = dict(zip(names, call.args, strict=False)) | call.kwargs
@@ -399,9 +399,9 @@ class Machine(Statements):
                     continue
                 instance.fetching.add(name)
                 since = {
-                    key: one
-                    for key, one in instance.attributes.items()
-                    if not (isinstance(one, Constant) and one.value is None)
+                    key: attribute
+                    for key, attribute in instance.attributes.items()
+                    if not (isinstance(attribute, Constant) and attribute.value is None)
                 }
                 try:
                     with self.libraries.beforehand(self):

@@ -415,13 +415,13 @@ class Instance(Value):
 
     def takes_part(self) -> bool:
         acts = any(
-            isinstance(one, Function) and not name.startswith("__")
-            for name, one in self.cls.members.items()
+            isinstance(member, Function) and not name.startswith("__")
+            for name, member in self.cls.members.items()
         )
         return (
             acts
             or self.native is not None
-            or any(one.takes_part() for one in self.attributes.values())
+            or any(attribute.takes_part() for attribute in self.attributes.values())
         )
 
     def named(self, m: Machine, name: str) -> None:
@@ -687,39 +687,39 @@ class Zipped(Value):
 
     def _pace(self) -> int:
         """Whose elements run out first, as far as one can tell."""
-        known = [place for place, one in enumerate(self.of) if not one.endless()]
+        known = [place for place, iterable in enumerate(self.of) if not iterable.endless()]
         return known[0] if known else 0
 
     def for_each(self, m: Machine, body: Body) -> None:
         if not self.of:
             return
         pace = self._pace()
-        rest = [one.iterate(m) for place, one in enumerate(self.of) if place != pace]
+        rest = [iterable.iterate(m) for place, iterable in enumerate(self.of) if place != pace]
 
         def together(element: Value) -> bool:
-            others = [next(one, None) for one in rest]
+            others = [next(iterator, None) for iterator in rest]
             if None in others:
                 return True
-            found = [one for one in others if one is not None]
+            found = [other for other in others if other is not None]
             found.insert(pace, element)
             return body(Tuple(found))
 
         self.of[pace].for_each(m, together)
 
     def iterate(self, m: Machine) -> Iterator[Value]:
-        for group in zip(*(one.iterate(m) for one in self.of), strict=False):
+        for group in zip(*(iterable.iterate(m) for iterable in self.of), strict=False):
             yield Tuple(list(group))
 
     def endless(self) -> bool:
-        return all(one.endless() for one in self.of)
+        return all(iterable.endless() for iterable in self.of)
 
     def length(self, m: Machine) -> Value:
         return self.of[self._pace()].length(m) if self.of else Constant(0)
 
     def sources(self) -> Sources:
         found: Sources = NOTHING
-        for one in self.of:
-            found |= one.sources()
+        for iterable in self.of:
+            found |= iterable.sources()
         return found
 
 

@@ -334,9 +334,9 @@ class Definition:
                 self.names[node.id] = None
                 self.variables.add(node.id)
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
-                for one in node.names:
-                    self.names[one.asname or one.name.partition(".")[0]] = None
-                    self.brings_all = self.brings_all or one.name == "*"
+                for alias in node.names:
+                    self.names[alias.asname or alias.name.partition(".")[0]] = None
+                    self.brings_all = self.brings_all or alias.name == "*"
             elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 self.names[node.name] = None
             elif isinstance(node, ast.Call):
@@ -532,8 +532,8 @@ class State:
         target = getattr(node, "target", None)
         uses = self.facts.uses
         return target is not None and any(
-            isinstance(one, ast.Name) and not uses.get(one.id, set()).isdisjoint(OF_OBJECTS)
-            for one in ast.walk(target)
+            isinstance(part, ast.Name) and not uses.get(part.id, set()).isdisjoint(OF_OBJECTS)
+            for part in ast.walk(target)
         )
 
     # -- unknown values
@@ -558,25 +558,27 @@ class State:
         sources = NOTHING
         settled = not element
         fetched = bool(made_of)
-        for one in made_of:
-            if type(one) is Unknown:  # as most are, and most of what is made is made here
-                more = one._sources
-                fetched = fetched and one.data
+        for origin in made_of:
+            if type(origin) is Unknown:  # as most are, and most of what is made is made here
+                more = origin._sources
+                fetched = fetched and origin.data
             else:
-                more = one.sources()
-                fetched = fetched and _is_data(one)
+                more = origin.sources()
+                fetched = fetched and _is_data(origin)
             if more:
                 sources = sources | more if sources else more
-            settled = settled and one.fixed
+            settled = settled and origin.fixed
         if fixed is not None:
             settled = fixed
         key: Hashable
         if settled and (made_of or part):
-            key = self.facts.key_of(("made", text, *[self.lasting_key(one) for one in made_of]))
+            key = self.facts.key_of(
+                ("made", text, *[self.lasting_key(origin) for origin in made_of])
+            )
         elif settled and not self.loops:
             key = self.facts.key_of(("made", text, id(self.node)))
         elif computed:
-            key = self.facts.key_of(("made", text, *[one.key for one in made_of]))
+            key = self.facts.key_of(("made", text, *[origin.key for origin in made_of]))
         else:
             settled = False
             self.serial += 1
@@ -711,11 +713,11 @@ class State:
         loop = self.loops[-1] if self.loops else None
         if loop is None or isinstance(number, Count) or not isinstance(number.value, int):
             return number
-        if isinstance(number.value, bool) or all(one.exact for one in self.loops):
+        if isinstance(number.value, bool) or all(around.exact for around in self.loops):
             return number
         limit = 1
-        for one in self.loops:
-            limit *= max(1, one.rounds)
+        for around in self.loops:
+            limit *= max(1, around.rounds)
         return Count(number.value, float(limit))
 
     def counting(self, value: Value) -> Value:
@@ -767,7 +769,7 @@ class State:
         if before is None:
             self.reached[site] = tuple(self.under)
         elif before:
-            self.reached[site] = tuple(one for one in before if one in self.under)
+            self.reached[site] = tuple(patched for patched in before if patched in self.under)
 
     def counts(self, value: Value) -> bool:
         """It grows with the rounds, known or not."""
@@ -775,7 +777,9 @@ class State:
 
     def comes_to(self, condition: Condition) -> bool:
         """A counter will equal this number one day; the amount of data does or does not."""
-        return any(self.counts(one) and type(one) is not Length for one in condition.operands())
+        return any(
+            self.counts(operand) and type(operand) is not Length for operand in condition.operands()
+        )
 
     def _known(self, condition: Condition) -> bool | None:
         """An answer given before. What equals one constant equals no other."""
@@ -867,7 +871,7 @@ class State:
         sources = condition.left.sources() if condition.sign == "==" else NOTHING
         question.rare = RARE in sources
         question.periodic = CYCLE in sources
-        counts = any(self.counts(one) for one in condition.operands())
+        counts = any(self.counts(operand) for operand in condition.operands())
         question.once = (
             condition.sign == "==" and not question.periodic and self.comes_to(condition)
         )
@@ -876,7 +880,7 @@ class State:
 
     def _asked(self, condition: Condition) -> str:
         """The words of a question of chance, the same in every round."""
-        operands = [self.written(one) for one in condition.operands()]
+        operands = [self.written(operand) for operand in condition.operands()]
         return f" {condition.sign} ".join(operands)
 
     # -- writing, so that it can be undone
@@ -917,7 +921,7 @@ def _is_data(value: Value) -> bool:
     if isinstance(value, Unknown):
         return value.data
     if isinstance(value, Test):
-        return all(_is_data(one) for one in value.condition.operands())
+        return all(_is_data(operand) for operand in value.condition.operands())
     return isinstance(value, Constant)
 
 

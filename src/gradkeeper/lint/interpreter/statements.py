@@ -82,9 +82,9 @@ class Statements(Expressions):
         """The statements of a block that matter, with what runs them."""
         skipped = self.facts.skipped
         return [
-            (one, HANDLERS[type(one)])
-            for one in statements
-            if id(one) not in skipped and type(one) in HANDLERS
+            (statement, HANDLERS[type(statement)])
+            for statement in statements
+            if id(statement) not in skipped and type(statement) in HANDLERS
         ]
 
     # -- assignments
@@ -169,7 +169,9 @@ class Statements(Expressions):
     def _unpack(self, targets: list[ast.expr], value: Value) -> None:
         value = value.resolve(self.whole)
         count = len(targets)
-        star = next((n for n, one in enumerate(targets) if isinstance(one, ast.Starred)), None)
+        star = next(
+            (n for n, element in enumerate(targets) if isinstance(element, ast.Starred)), None
+        )
         parts: list[Value] = []
         if isinstance(value, (Tuple, List)) and not (isinstance(value, List) and value.open):
             parts = list(value.values)
@@ -319,14 +321,14 @@ class Statements(Expressions):
                     self.write(self.frame.names, pattern.name, subject)
                 return answer
             case ast.MatchOr():
-                answers = [self._matches(one, subject) for one in pattern.patterns]
+                answers = [self._matches(part, subject) for part in pattern.patterns]
                 if True in answers:
                     return True
                 open_ones = [one for one in answers if isinstance(one, Condition)]
                 return open_ones[0] if open_ones else False
             case ast.MatchSequence():
-                for place, one in enumerate(pattern.patterns):
-                    self._matches(one, subject.item(m, Constant(place)))
+                for place, part in enumerate(pattern.patterns):
+                    self._matches(part, subject.item(m, Constant(place)))
                 return True
             case _:
                 return Condition("", self.unknown(f"case {pattern.lineno}", subject))
@@ -609,7 +611,9 @@ class Statements(Expressions):
         """Where the plan says so, the next backward in this block raises."""
         if not node.handlers or id(node) not in self.facts.tries:
             return False
-        if not self.loops or any(isinstance(one, ast.Raise) for one in node.handlers[0].body):
+        if not self.loops or any(
+            isinstance(statement, ast.Raise) for statement in node.handlers[0].body
+        ):
             return False
         key = (self.frame.file, node.lineno)
         self.faults[key] = self.faults.get(key, 0) + 1
@@ -671,7 +675,7 @@ def _moves_on(node: ast.Assign, sum_: ast.BinOp) -> bool:
 
 def _stays(node: ast.If) -> bool | None:
     """The answer that goes on with the loop or function, where one of them leaves it."""
-    leaves = [bool(one) and isinstance(one[-1], LEAVES) for one in (node.body, node.orelse)]
+    leaves = [bool(block) and isinstance(block[-1], LEAVES) for block in (node.body, node.orelse)]
     if leaves[0] == leaves[1]:
         return None
     return leaves[1]
@@ -682,7 +686,7 @@ LEAVES = (ast.Break, ast.Return, ast.Continue)
 
 def _goes_on(generator: Generator) -> bool:
     """It hands out something as long as it is asked."""
-    return any(isinstance(one, ast.While) for one in ast.walk(generator.function.code))
+    return any(isinstance(part, ast.While) for part in ast.walk(generator.function.code))
 
 
 Kind = Literal["quiet", "outer", "batches"]

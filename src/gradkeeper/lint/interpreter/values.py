@@ -583,7 +583,7 @@ def _computed(m: Machine, sign: str, left: Constant, right: Constant) -> Value:
 
 def _last_of(sign: str, left: Constant, right: Constant) -> float | None:
     """What two numbers come to in the last round, of which one counts the rounds."""
-    ends = [one.value if one.reach is None else one.last for one in (left, right)]
+    ends = [side.value if side.reach is None else side.last for side in (left, right)]
     if None in ends or (left.last is None) == (right.last is None):
         return None
     result = arithmetic(sign, *ends)
@@ -627,7 +627,7 @@ class TextMethod(Value):
     name: str
 
     def call(self, call: Call) -> Value:
-        plain = [one.value for one in call.args if isinstance(one, Constant)]
+        plain = [argument.value for argument in call.args if isinstance(argument, Constant)]
         if isinstance(self.of.value, str) and len(plain) == len(call.args) and not call.kwargs:
             if self.name in ("split", "join", "format") and len(self.of.value) > 1000:
                 return call.m.unknown(f"{self.of.text}.{self.name}()")
@@ -638,7 +638,7 @@ class TextMethod(Value):
             if isinstance(result, (str, int, bool)):
                 return Constant(result)
             if isinstance(result, list):
-                return List([Constant(one) for one in result[:MOST_ELEMENTS]])
+                return List([Constant(element) for element in result[:MOST_ELEMENTS]])
         return call.m.unknown(f"{self.of.text}.{self.name}()", *call.args)
 
 
@@ -668,7 +668,7 @@ class Either(Value):
         return self.yes.sources() | self.no.sources()
 
     def depth(self) -> int:
-        sides = [one.depth() for one in (self.yes, self.no) if isinstance(one, Either)]
+        sides = [side.depth() for side in (self.yes, self.no) if isinstance(side, Either)]
         return 1 + max(sides, default=0)
 
     def resolve(self, m: Machine) -> Value:
@@ -686,22 +686,22 @@ class Either(Value):
         return either(self.condition, change(self.yes), change(self.no), m)
 
     def truth(self, m: Machine) -> bool | Condition:
-        return self._both(m, lambda one: one.truth(m))
+        return self._both(m, lambda side: side.truth(m))
 
     def is_none(self, m: Machine) -> bool | Condition:
-        return self._both(m, lambda one: one.is_none(m))
+        return self._both(m, lambda side: side.is_none(m))
 
     def equals(self, m: Machine, other: Value) -> bool | Condition:
-        return self._both(m, lambda one: one.equals(m, other))
+        return self._both(m, lambda side: side.equals(m, other))
 
     def compare(self, m: Machine, other: Value) -> bool | Condition:
-        return self._both(m, lambda one: one.compare(m, other))
+        return self._both(m, lambda side: side.compare(m, other))
 
     def compared_by(self, m: Machine, other: Value) -> bool | Condition:
-        return self._both(m, lambda one: other.compare(m, one))
+        return self._both(m, lambda side: other.compare(m, side))
 
     def contains(self, m: Machine, element: Value) -> bool | Condition:
-        return self._both(m, lambda one: one.contains(m, element))
+        return self._both(m, lambda side: side.contains(m, element))
 
     def _both(self, m: Machine, question: Callable[[Value], bool | Condition]) -> bool | Condition:
         known = m.answered(self.condition)
@@ -721,7 +721,7 @@ class Either(Value):
         self.resolve(m).set_attribute(m, name, value)
 
     def item(self, m: Machine, key: Value) -> Value:
-        return self.map(m, lambda one: one.item(m, key))
+        return self.map(m, lambda side: side.item(m, key))
 
     def set_item(self, m: Machine, key: Value, value: Value) -> None:
         self.resolve(m).set_item(m, key, value)
@@ -739,13 +739,13 @@ class Either(Value):
         return self.yes.endless() or self.no.endless()
 
     def length(self, m: Machine) -> Value:
-        return self.map(m, lambda one: one.length(m))
+        return self.map(m, lambda side: side.length(m))
 
     def operate(self, m: Machine, sign: str, other: Value, *, swapped: bool = False) -> Value:
-        return self.map(m, lambda one: one.operate(m, sign, other, swapped=swapped))
+        return self.map(m, lambda side: side.operate(m, sign, other, swapped=swapped))
 
     def invert(self, m: Machine, sign: str) -> Value:
-        return self.map(m, lambda one: one.invert(m, sign))
+        return self.map(m, lambda side: side.invert(m, sign))
 
     def enter(self, m: Machine) -> Value:
         return self.resolve(m).enter(m)
@@ -782,12 +782,12 @@ class Collection(Value):
 
     @property
     def fixed(self) -> bool:
-        return all(one.fixed for one in self.elements()[:8])
+        return all(element.fixed for element in self.elements()[:8])
 
     def sources(self) -> Sources:
         found: Sources = NOTHING
-        for one in self.elements()[:MOST_ELEMENTS]:
-            found |= one.sources()
+        for own in self.elements()[:MOST_ELEMENTS]:
+            found |= own.sources()
         return found
 
     def iterate(self, m: Machine) -> Iterator[Value]:
@@ -803,7 +803,7 @@ class Collection(Value):
         return Constant(len(self.elements()))
 
     def contains(self, m: Machine, element: Value) -> bool | Condition:
-        answers = [one.equals(m, element) for one in self.elements()[:MOST_ELEMENTS]]
+        answers = [own.equals(m, element) for own in self.elements()[:MOST_ELEMENTS]]
         if True in answers:
             return True
         if all(answer is False for answer in answers):
@@ -830,7 +830,7 @@ class List(Collection):
 
     @property
     def text(self) -> str:
-        return f"[{', '.join(one.text for one in self.values[:3])}]"
+        return f"[{', '.join(value.text for value in self.values[:3])}]"
 
     def elements(self) -> list[Value]:
         return self.values
@@ -889,9 +889,9 @@ class List(Collection):
 def any_of(m: Machine, values: list[Value], key: Value) -> Value:
     """One element, nobody knows which: the same for the same key."""
     first = values[0]
-    if len(values) == 1 or all(one.key == first.key for one in values[1:]):
+    if len(values) == 1 or all(value.key == first.key for value in values[1:]):
         return first
-    if not any(one.takes_part() for one in values):
+    if not any(value.takes_part() for value in values):
         return m.unknown(f"{first.text}[{key.text}]", *values, key)
     # Things that do something when they are used: the first one stands for all.
     m.doubt("elements of a collection are asked for by keys that are not known")
@@ -930,8 +930,8 @@ class ListMethod(Value):
         if self.name == "copy":
             return List(list(values), self.of.open)
         if self.name == "remove":
-            for place, one in enumerate(values):
-                if one.equals(m, first) is True:
+            for place, value in enumerate(values):
+                if value.equals(m, first) is True:
                     del values[place]
                     break
             return NONE
@@ -944,9 +944,9 @@ class ListMethod(Value):
             self.of.values.append(next(iter(more.iterate(m)), NONE))
             self.of.open = True
             return
-        for one in more.iterate(m):
+        for element in more.iterate(m):
             if len(self.of.values) < 4 * MOST_ELEMENTS:
-                self.of.values.append(one)
+                self.of.values.append(element)
 
 
 @dataclass(slots=True, eq=False)
@@ -955,11 +955,11 @@ class Tuple(Collection):
 
     @property
     def key(self) -> Hashable:
-        return ("tuple", *(one.key for one in self.values))
+        return ("tuple", *(value.key for value in self.values))
 
     @property
     def text(self) -> str:
-        return f"({', '.join(one.text for one in self.values[:3])})"
+        return f"({', '.join(value.text for value in self.values[:3])})"
 
     def elements(self) -> list[Value]:
         return self.values
@@ -1002,12 +1002,12 @@ class SetMethod(Value):
     def call(self, call: Call) -> Value:
         call.m.changed()
         if self.name == "add" and call.args:
-            if all(one.key != call.args[0].key for one in self.of.values):
+            if all(value.key != call.args[0].key for value in self.of.values):
                 self.of.values.append(call.args[0])
             return NONE
         if self.name == "update":
-            for one in call.args:
-                self.of.values.extend(one.held())
+            for argument in call.args:
+                self.of.values.extend(argument.held())
             return NONE
         return call.m.unknown(f"set.{self.name}()", self.of, *call.args)
 
@@ -1102,10 +1102,10 @@ class DictMethod(Value):
             return self._get(call)
         m.changed()
         if self.name == "update":
-            for one in call.args:
-                if isinstance(one, Dict):
-                    of.values.update(one.values)
-                    of.open = of.open or one.open
+            for argument in call.args:
+                if isinstance(argument, Dict):
+                    of.values.update(argument.values)
+                    of.open = of.open or argument.open
                 else:
                     of.open = True
             for name, value in call.kwargs.items():
@@ -1157,13 +1157,13 @@ class Slice(Value):
     def takes_all(self) -> bool:
         """`[:]`."""
         ends = (self.lower, self.upper)
-        return all(isinstance(one, Constant) and one.value is None for one in ends)
+        return all(isinstance(end, Constant) and end.value is None for end in ends)
 
     def cut(self, values: list[Value]) -> list[Value]:
         """The elements, where all three bounds are known; else all of them."""
         known: list[int | None] = []
-        for one in (self.lower, self.upper, self.step):
-            plain = one.value if isinstance(one, Constant) else ""
+        for bound in (self.lower, self.upper, self.step):
+            plain = bound.value if isinstance(bound, Constant) else ""
             if plain is not None and not isinstance(plain, int):
                 return list(values)
             known.append(plain)

@@ -112,7 +112,7 @@ class Accelerator(StandIn):
 
     @visible
     def prepare(self, call: Call) -> Value:
-        found = [self._prepare(call.m, one) for one in call.args]
+        found = [self._prepare(call.m, argument) for argument in call.args]
         return found[0] if len(found) == 1 else Tuple(found)
 
     def _prepare(self, m: Machine, value: Value) -> Value:

@@ -44,7 +44,7 @@ class GradScaler(StandIn):
         m = call.m
         given = call.argument(0, "outputs") or NONE
         if isinstance(given, (List, Tuple)):
-            return List([self._scaled(m, one) for one in given.values])
+            return List([self._scaled(m, value) for value in given.values])
         return self._scaled(m, given)
 
     def _scaled(self, m: Machine, value: Value) -> Value:

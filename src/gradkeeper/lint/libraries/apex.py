@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def _initialize(call: Call) -> Value:
     """initialize(models, optimizers): what it was given, in order."""
     models, optimizers = call.argument(0, "models"), call.argument(1, "optimizers")
-    given = [one for one in (models, optimizers) if one is not None]
+    given = [group for group in (models, optimizers) if group is not None]
     return given[0] if len(given) == 1 else Tuple(given)
 
 

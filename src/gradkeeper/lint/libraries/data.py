@@ -140,9 +140,9 @@ class StatefulLoader(Loader):
 
     def iterate(self, m: Machine) -> Iterator[Value]:
         since = self.told
-        for one in super().iterate(m):
+        for element in super().iterate(m):
             self.ask(m, since)
-            yield one
+            yield element
 
     def ask(self, m: Machine, since: int) -> None:
         """Something is taken from an iterator that was made when it had been told so often."""
@@ -181,8 +181,8 @@ class Opened(Iterated):
 
 def lend(values: Iterable[Value]) -> None:
     """Somebody gets hold of these who is not seen, or who sees to the epochs."""
-    for one in flatten(list(values)):
-        for side in _sides(one):
+    for value in flatten(list(values)):
+        for side in _sides(value):
             if isinstance(side, Lendable):
                 side.lend()
 
@@ -199,7 +199,7 @@ def share_out(call: Call) -> Value:
 
 def sampler_in(value: Value | None) -> SharedOut | None:
     """The one that shares data out, where a condition chooses among samplers."""
-    found = [one for one in _sides(value or NONE) if isinstance(one, SharedOut)]
+    found = [side for side in _sides(value or NONE) if isinstance(side, SharedOut)]
     return found[0] if found else None
 
 

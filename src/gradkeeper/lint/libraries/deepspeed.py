@@ -61,13 +61,13 @@ def initialize(call: Call) -> Value:
     module = module_of(given)
     if module is None:
         module = as_module(m, given) if isinstance(given, Unknown) else unseen_network("engine")
-    for one in flatten(call.values()):
-        optimizer = optimizer_of(one)
+    for argument in flatten(call.values()):
+        optimizer = optimizer_of(argument)
         if optimizer is not None:
             optimizer.owner.escaped = optimizer.owner.kept = True
             optimizer.frozen_while = _always
-        elif isinstance(one, Scheduler):
-            one.frozen_while = _always
+        elif isinstance(argument, Scheduler):
+            argument.frozen_while = _always
     own = call.argument(2, "optimizer")
     rest = [own or m.unknown("optimizer"), m.unknown("loader"), m.unknown("schedule")]
     return Tuple([Engine(module, given if module_of(given) else module), *rest])

@@ -62,8 +62,8 @@ def _nothing(call: Call) -> Value:
 
 def wrapped_optimizer(call: Call) -> Value:
     """A wrapper around an optimizer: for whoever uses it, the optimizer itself."""
-    for one in (*call.args, *call.kwargs.values()):
-        given = one.resolve(call.m)
+    for argument in (*call.args, *call.kwargs.values()):
+        given = argument.resolve(call.m)
         if optimizer_of(given) is not None:
             return given
         if isinstance(given, Unknown) and kind_of(call.m, given) == "optimizer":

@@ -83,8 +83,8 @@ class Fabric(StandIn):
 
     @visible
     def setup(self, call: Call) -> Value:
-        for one in call.args:
-            _replicate(call.m, one)
+        for argument in call.args:
+            _replicate(call.m, argument)
         return _given(call)
 
     @visible
@@ -187,7 +187,7 @@ def _replicate(m: Machine, value: Value) -> None:
 
 
 def _given(call: Call) -> Value:
-    given = [one.resolve(call.m) for one in call.args]
+    given = [argument.resolve(call.m) for argument in call.args]
     lend(given)
     schedule = call.kwargs.get("scheduler")
     if schedule is not None:
@@ -199,15 +199,15 @@ def _held(call: Call) -> tuple[dict[Leaf, None], dict[Owner, None]]:
     """The networks and optimizers in a state that is saved or loaded."""
     leaves: dict[Leaf, None] = {}
     optimizers: dict[Owner, None] = {}
-    for one in flatten(call.values()):
-        module, optimizer = module_of(one), optimizer_of(one)
+    for argument in flatten(call.values()):
+        module, optimizer = module_of(argument), optimizer_of(argument)
         if module is not None:
             leaves.update(dict.fromkeys(module.leaves()))
         elif optimizer is not None:
             optimizers[optimizer.owner] = None
-        elif isinstance(one, StateDict):
-            leaves.update(dict.fromkeys(one.leaves))
-            optimizers.update(dict.fromkeys(one.optimizers))
+        elif isinstance(argument, StateDict):
+            leaves.update(dict.fromkeys(argument.leaves))
+            optimizers.update(dict.fromkeys(argument.optimizers))
     return leaves, optimizers
 
 

@@ -184,8 +184,8 @@ class Window(StandIn):
 
     def leave(self, m: Machine) -> None:
         """Normalises, steps, zeroes: in that order, and only what it credited itself."""
-        for one in self.closures:
-            one.call(Call(m))
+        for closure in self.closures:
+            closure.call(Call(m))
         if self.optimizer is None:
             return
         owner = self.optimizer.owner
@@ -204,9 +204,9 @@ def _make(call: Call) -> Value:
     found: dict[str, Optimizer] = {}
     pairs = [(Constant(""), given)]
     if isinstance(given, Dict):
-        pairs = [(key, one) for key, one in given.values.values() if isinstance(key, Constant)]
-    for key, one in pairs:
-        optimizer = m.libraries.optimizer_in(m, one)
+        pairs = [(key, value) for key, value in given.values.values() if isinstance(key, Constant)]
+    for key, item in pairs:
+        optimizer = m.libraries.optimizer_in(m, item)
         if isinstance(optimizer, Optimizer):
             found[str(key.value)] = optimizer
     return Engine(found) if found else Unknown(m.facts.key_of(("engine", id(m.node))), "engine")

@@ -102,7 +102,9 @@ def _parts_of(leaves: Iterable[Leaf]) -> Iterator[Leaf]:
 
 
 def leaves_in(sources: Sources) -> Leaves:
-    return frozenset([one for one in sources if type(one) is Leaf]) if sources else NO_LEAVES
+    return (
+        frozenset([source for source in sources if type(source) is Leaf]) if sources else NO_LEAVES
+    )
 
 
 NO_LEAVES: Leaves = frozenset()

@@ -95,14 +95,14 @@ class LightningModule(Module, Framework):
             self._take(m, given.look("optimizer") or NONE)
             self._take_schedule(m, given.look("lr_scheduler") or NONE)
         elif isinstance(given, (List, Tuple)):
-            halves = [one.resolve(m) for one in given.values]
-            if len(halves) == 2 and all(isinstance(one, (List, Tuple)) for one in halves):
+            halves = [value.resolve(m) for value in given.values]
+            if len(halves) == 2 and all(isinstance(half, (List, Tuple)) for half in halves):
                 self._take(m, halves[0])
-                for one in halves[1].held():
-                    self._take_schedule(m, one)
+                for schedule in halves[1].held():
+                    self._take_schedule(m, schedule)
             else:
-                for one in halves:
-                    self._take(m, one)
+                for half in halves:
+                    self._take(m, half)
         elif not isinstance(given, Constant):
             optimizer = optimizer_of(given)
             if optimizer is not None:

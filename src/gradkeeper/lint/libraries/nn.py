@@ -338,8 +338,8 @@ class Module(StandIn):
 
     @visible
     def append(self, call: Call) -> Value:
-        for one in call.args:
-            self.set_attribute(call.m, str(len(self.children)), one)
+        for argument in call.args:
+            self.set_attribute(call.m, str(len(self.children)), argument)
         return self.me
 
     @visible
@@ -370,7 +370,7 @@ class Module(StandIn):
 
     @visible
     def keys(self, call: Call) -> Value:
-        return List([Constant(one) for one in self.children])
+        return List([Constant(name) for name in self.children])
 
     @visible
     def values(self, call: Call) -> Value:
@@ -409,10 +409,10 @@ class Parts:
         self._holders: dict[Hashable, list[tuple[Module, str]]] = {}
 
     def put(self, whole: Module, name: str, value: Value) -> None:
-        for one in _sides(value):
-            known = self._networks.get(one.key)
+        for side in _sides(value):
+            known = self._networks.get(side.key)
             if known is None:
-                self._holders.setdefault(one.key, []).append((whole, name))
+                self._holders.setdefault(side.key, []).append((whole, name))
             else:
                 whole.takes_in(name, known)
 
@@ -420,7 +420,7 @@ class Parts:
         self._networks[value.key] = network
         for whole, name in self._holders.pop(value.key, ()):
             now = whole.me.attributes.get(name) if isinstance(whole.me, Instance) else None
-            still = now is not None and any(one.key == value.key for one in _sides(now))
+            still = now is not None and any(side.key == value.key for side in _sides(now))
             if still:
                 whole.takes_in(name, network)
 
@@ -575,23 +575,23 @@ def make_layer(name: str) -> Callable[[Call], Value]:
             made.own = Leaf("module", seen=True, coupled=name in COUPLED)
         elif name in COUPLED:
             made.own = Leaf("module", coupled=True, requires_grad=True, trainable=False)
-        for place, one in enumerate(call.args):
-            if holds_parameters(one):
-                made.set_attribute(call.m, str(place), one)
+        for place, argument in enumerate(call.args):
+            if holds_parameters(argument):
+                made.set_attribute(call.m, str(place), argument)
         return made
 
     def container(call: Call) -> Value:
         made = Module(None, "")
         m = call.m
-        for one in call.args:
-            if isinstance(one.resolve(m), Dict):
-                for key, value in one.resolve(m).values.values():  # type: ignore[attr-defined]
+        for argument in call.args:
+            if isinstance(argument.resolve(m), Dict):
+                for key, value in argument.resolve(m).values.values():  # type: ignore[attr-defined]
                     key_name = str(key.value) if isinstance(key, Constant) else key.text
                     made.set_attribute(m, key_name, value)
-            elif holds_parameters(one) or name == "Sequential":
-                _put(m, made, one)
+            elif holds_parameters(argument) or name == "Sequential":
+                _put(m, made, argument)
             else:
-                found = m.list_of(one)
+                found = m.list_of(argument)
                 made.seen = not found.open
                 for value in found.values:
                     _put(m, made, value)
@@ -634,9 +634,9 @@ def unseen_network(label: str) -> Module:
 def make_network(call: Call) -> Value:
     """A network of a library: parameters of its own, and those of the modules it is given."""
     made = unseen_network("")
-    for place, one in enumerate(flatten(call.values())):
-        if holds_parameters(one):
-            made.children[f"given{place}"] = one
+    for place, value in enumerate(flatten(call.values())):
+        if holds_parameters(value):
+            made.children[f"given{place}"] = value
     return made
 
 

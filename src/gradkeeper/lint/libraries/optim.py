@@ -120,8 +120,8 @@ class Optimizer(StandIn):
         tape = m.state(Tape)
         value = value.resolve(m)
         given = value.values if isinstance(value, List) else [value]
-        if any(isinstance(one.resolve(m), Dict) for one in given):
-            groups = [self._take_group(m, one.resolve(m), use) for one in given]
+        if any(isinstance(element.resolve(m), Dict) for element in given):
+            groups = [self._take_group(m, element.resolve(m), use) for element in given]
             self._adopt(m, tape, [leaf for leaves in groups for leaf in leaves])
             if (isinstance(value, List) and value.open) or not any(groups):
                 self.owner.known = False
@@ -273,7 +273,7 @@ def _does_something(method: Value) -> bool:
     while inner is not None and not isinstance(inner, Function):
         inner = getattr(inner, "function", None)
     return inner is not None and any(
-        isinstance(one, (ast.For, ast.While)) for one in ast.walk(inner.code)
+        isinstance(part, (ast.For, ast.While)) for part in ast.walk(inner.code)
     )
 
 
@@ -288,7 +288,7 @@ def _evaluate(m: Machine, optimizer: Optimizer, closure: Value) -> None:
         id(leaf)
         for note in inside
         if note.kind is ev.Backward
-        for leaf in atoms(one for one in note.targets if isinstance(one, Leaf))
+        for leaf in atoms(target for target in note.targets if isinstance(target, Leaf))
     }
     moves = any(id(leaf) in reached for leaf in atoms(optimizer.owner.leaves))
     seen = optimizer.owner.known and not any(note.kind is ev.Escape for note in inside)
@@ -403,8 +403,8 @@ def schedule(call: Call, kind: str) -> Value:
 
 
 def _first_schedule(call: Call) -> Value:
-    for one in call.values():
-        for part in (one, *one.held()):
+    for value in call.values():
+        for part in (value, *value.held()):
             if optimizer_of(part) is not None:
                 return part
             if isinstance(part, Scheduler):

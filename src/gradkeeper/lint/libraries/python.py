@@ -81,18 +81,18 @@ class OpenRange(Value):
 
 def _range(call: Call) -> Value:
     m = call.m
-    args = [one.resolve(m) for one in call.args]
+    args = [argument.resolve(m) for argument in call.args]
     numbers: list[int] = []
     limit: float | None = None
-    for one in args:
-        number = m.known_number(one)
+    for argument in args:
+        number = m.known_number(argument)
         if number is None or not float(number).is_integer():
             bound = args[0] if len(args) == 1 else args[1]
             start = m.known_number(args[0]) if len(args) > 1 else 0
             return OpenRange(bound, int(start or 0))
         numbers.append(int(number))
-        if isinstance(one, Count):
-            limit = one.limit
+        if isinstance(argument, Count):
+            limit = argument.limit
     if not numbers:
         return m.unknown("range()")
     start, stop = (0, numbers[0]) if len(numbers) == 1 else numbers[:2]
@@ -110,7 +110,7 @@ def _enumerate(call: Call) -> Value:
 
 
 def _zip(call: Call) -> Value:
-    return Zipped(tuple(one.resolve(call.m) for one in call.args))
+    return Zipped(tuple(argument.resolve(call.m) for argument in call.args))
 
 
 def _iter(call: Call) -> Value:
@@ -150,8 +150,8 @@ def _set(call: Call) -> Value:
 
 def _dict(call: Call) -> Value:
     made = Dict()
-    for one in call.args:
-        given = one.resolve(call.m)
+    for argument in call.args:
+        given = argument.resolve(call.m)
         if isinstance(given, Dict):
             made.values.update(given.values)
             made.open = made.open or given.open
@@ -199,14 +199,14 @@ def _extreme(sign: str) -> Work:
         values = call.args
         if len(values) == 1:
             values = as_list(call.m, values[0].resolve(call.m)).values
-        numbers = [one for one in values if isinstance(one, Constant)]
+        numbers = [value for value in values if isinstance(value, Constant)]
         if values and len(numbers) == len(values):
             try:
-                chosen = (max if sign == "max" else min)(numbers, key=lambda one: one.value)  # type: ignore[arg-type,return-value]
+                chosen = (max if sign == "max" else min)(numbers, key=lambda number: number.value)  # type: ignore[arg-type,return-value]
             except TypeError:
                 return call.m.unknown(f"{sign}()", *values)
             return chosen
-        unknown = [one for one in values if isinstance(one, Unknown) and one.fixed]
+        unknown = [value for value in values if isinstance(value, Unknown) and value.fixed]
         if len(unknown) == 1 and len(numbers) == len(values) - 1 == 1:
             # max(1, n): the number itself, guarded.
             return unknown[0]
@@ -221,8 +221,8 @@ def _sum(call: Call) -> Value:
     start = call.argument(1, "start")
     if isinstance(given, Collection):
         total: Value | None = start
-        for one in given.elements():
-            total = one if total is None else m.combine("+", total, one)
+        for element in given.elements():
+            total = element if total is None else m.combine("+", total, element)
         if total is not None:
             return total
         return Constant(0)
@@ -234,11 +234,11 @@ def _isinstance(call: Call) -> Value:
     value = (call.argument(0) or NONE).resolve(m)
     kinds = (call.argument(1) or NONE).resolve(m)
     options = list(kinds.held()) or [kinds]
-    names = {one.text.rpartition(".")[2] for one in options}
+    names = {option.text.rpartition(".")[2] for option in options}
     if isinstance(value, Instance):
         chain = {cls.name for cls in value.cls.ancestors()}
-        chain |= {one.text.rpartition(".")[2] for one in value.cls.libraries()}
-        if any(isinstance(one, Class) and one in value.cls.ancestors() for one in options):
+        chain |= {library.text.rpartition(".")[2] for library in value.cls.libraries()}
+        if any(isinstance(option, Class) and option in value.cls.ancestors() for option in options):
             return TRUE
         return TRUE if names & chain else FALSE
     plain = {Dict: "dict", List: "list", Tuple: "tuple", Set: "set"}
@@ -316,10 +316,10 @@ def _filter(call: Call) -> Value:
     if isinstance(given, Params):
         return _filtered(m, test, given)
     kept: list[Value] = []
-    for one in as_list(m, given).values:
-        answer = (one if test.is_none(m) is True else test.call(Call(m, [one]))).truth(m)
+    for element in as_list(m, given).values:
+        answer = (element if test.is_none(m) is True else test.call(Call(m, [element]))).truth(m)
         if answer is not False:
-            kept.append(one)
+            kept.append(element)
     return List(kept, given.endless())
 
 
@@ -335,27 +335,29 @@ def _filtered(m: Machine, test: Value, given: Params) -> Value:
             whole = False
         parts = [element] if isinstance(element, Param) else list(element.held())
         if answer is not False:
-            kept.extend(one for one in parts if isinstance(one, Param))
+            kept.extend(part for part in parts if isinstance(part, Param))
         return False
 
     given.for_each(m, take)
-    leaves = tuple(leaf for one in kept for leaf in one.leaves)
+    leaves = tuple(leaf for trace in kept for leaf in trace.leaves)
     return Params(leaves, "filter()", given.with_names, whole=whole)
 
 
 def _map(call: Call) -> Value:
     m = call.m
     work, given = call.argument(0) or NONE, (call.argument(1) or NONE).resolve(m)
-    return List([work.call(Call(m, [one])) for one in as_list(m, given).values], given.endless())
+    return List(
+        [work.call(Call(m, [element])) for element in as_list(m, given).values], given.endless()
+    )
 
 
 def _any(call: Call) -> Value:
     given = (call.argument(0) or NONE).resolve(call.m)
     if isinstance(given, Collection) and not getattr(given, "open", False):
-        answers = [one.truth(call.m) for one in given.elements()]
+        answers = [element.truth(call.m) for element in given.elements()]
         if True in answers:
             return TRUE
-        if all(one is False for one in answers):
+        if all(answer is False for answer in answers):
             return FALSE
     return truth_value(Condition("any", given))
 
@@ -363,10 +365,10 @@ def _any(call: Call) -> Value:
 def _all(call: Call) -> Value:
     given = (call.argument(0) or NONE).resolve(call.m)
     if isinstance(given, Collection) and not getattr(given, "open", False):
-        answers = [one.truth(call.m) for one in given.elements()]
+        answers = [element.truth(call.m) for element in given.elements()]
         if False in answers:
             return FALSE
-        if all(one is True for one in answers):
+        if all(answer is True for answer in answers):
             return TRUE
     return truth_value(Condition("all", given))
 
@@ -428,12 +430,15 @@ def _partial(call: Call) -> Value:
 
 
 def _chain(call: Call) -> Value:
-    parts = [one.resolve(call.m) for one in call.args]
-    if any(isinstance(one, Params) for one in parts):
+    parts = [argument.resolve(call.m) for argument in call.args]
+    if any(isinstance(part, Params) for part in parts):
         leaves = [
-            leaf for one in parts if isinstance(one, Params) for leaf in one.take(call.m, "chain()")
+            leaf
+            for part in parts
+            if isinstance(part, Params)
+            for leaf in part.take(call.m, "chain()")
         ]
-        named = any(isinstance(one, Params) and one.with_names for one in parts)
+        named = any(isinstance(part, Params) and part.with_names for part in parts)
         return Params(tuple(leaves), "chain()", named)
     return Chained(tuple(parts))
 
@@ -457,8 +462,8 @@ class Chained(Value):
 
     def sources(self) -> Sources:
         found: Sources = frozenset()
-        for one in self.of:
-            found |= one.sources()
+        for iterable in self.of:
+            found |= iterable.sources()
         return found
 
     def for_each(self, m: Machine, body: Body) -> None:
@@ -478,14 +483,14 @@ class Chained(Value):
                 return
 
     def iterate(self, m: Machine) -> Iterator[Value]:
-        for one in self.of:
-            for place, element in enumerate(one.iterate(m)):
-                if one.endless() and place >= m.plan.rounds:
+        for iterable in self.of:
+            for place, element in enumerate(iterable.iterate(m)):
+                if iterable.endless() and place >= m.plan.rounds:
                     break
                 yield element
 
     def endless(self) -> bool:
-        return all(one.endless() for one in self.of)
+        return all(iterable.endless() for iterable in self.of)
 
 
 class Sliced(Value):
@@ -675,7 +680,7 @@ class Record(StandIn):
         return list(self.values.values())
 
     def takes_part(self) -> bool:
-        return any(one.takes_part() for one in self.values.values())
+        return any(value.takes_part() for value in self.values.values())
 
 
 def _namespace(call: Call) -> Value:
@@ -699,7 +704,7 @@ def _deepcopy(call: Call) -> Value:
     if isinstance(given, Dict):
         return Dict(dict(given.values), given.open)
     if isinstance(given, List):
-        return List([copied(call.m, one) for one in given.values], given.open)
+        return List([copied(call.m, value) for value in given.values], given.open)
     if isinstance(given, Unknown) and unknowns.kind_of(call.m, given) == "module":
         given = unknowns.as_module(call.m, given)
     return copied(call.m, given)

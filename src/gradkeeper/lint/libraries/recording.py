@@ -280,7 +280,7 @@ def _excuse_repeated(tape: Tape) -> None:
 def _kept(tape: Tape) -> Iterator[Note]:
     """The totals that hold graphs of several steps: each was gone through, nobody can again."""
     for site, (name, graphs) in tape.totals.items():
-        steps = {one.freed_at for one in graphs if one.freed_at is not None}
+        steps = {graph.freed_at for graph in graphs if graph.freed_at is not None}
         if len(steps) > 1:
             yield Note(ev.Keep, site, fields={"total": name, "steps": len(steps)})
 
@@ -294,11 +294,11 @@ def _names(targets: Iterable[Leaf | Owner], accounts: dict[Leaf, str]) -> tuple[
 
 def _expanded(targets: Iterable[Leaf | Owner]) -> list[Leaf]:
     found: list[Leaf] = []
-    for one in targets:
-        if isinstance(one, Owner):
-            found.extend(one.leaves)
+    for element in targets:
+        if isinstance(element, Owner):
+            found.extend(element.leaves)
         else:
-            found.append(one)
+            found.append(element)
     return found
 
 
@@ -362,7 +362,7 @@ def _twice(m: Machine, note: Note, factor: Factor) -> int | None:
     reduction = note.fields.get("reduction")
     if reduction == "sum":
         return None
-    named = not any(isinstance(one, float) for one in factor.divisors)
+    named = not any(isinstance(divisor, float) for divisor in factor.divisors)
     known = reduction == "mean" or note.of_network or named
     return factor.twice(m.numbers) if known else None
 
@@ -370,23 +370,23 @@ def _twice(m: Machine, note: Note, factor: Factor) -> int | None:
 def _name_owners(tape: Tape) -> None:
     """Two optimizers of one name are told apart by the lines where they were built."""
     taken: dict[str, int] = {}
-    for one in tape.owners:
-        taken[one.name] = taken.get(one.name, 0) + 1
+    for owner in tape.owners:
+        taken[owner.name] = taken.get(owner.name, 0) + 1
     lines: dict[str, int] = {}
-    for one in tape.owners:
-        if taken[one.name] > 1:
-            one.name = f"{one.name} of line {one.site.line}"
-            lines[one.name] = lines.get(one.name, 0) + 1
-            if lines[one.name] > 1:
-                one.name = f"{one.name} ({lines[one.name]})"
+    for owner in tape.owners:
+        if taken[owner.name] > 1:
+            owner.name = f"{owner.name} of line {owner.site.line}"
+            lines[owner.name] = lines.get(owner.name, 0) + 1
+            if lines[owner.name] > 1:
+                owner.name = f"{owner.name} ({lines[owner.name]})"
 
 
 def _settle_owners(m: Machine, tape: Tape) -> None:
     """Optimizers of unknown parameters own what they step over and nobody else owns."""
-    strangers = [one for one in tape.owners if not one.known]
+    strangers = [owner for owner in tape.owners if not owner.known]
     if not strangers:
         return
-    owned = {leaf for one in tape.owners if one.known for leaf in atoms(one.leaves)}
+    owned = {leaf for owner in tape.owners if owner.known for leaf in atoms(owner.leaves)}
     reached = _reached(tape)
     everything = {
         leaf: None
@@ -406,8 +406,8 @@ def _settle_owners(m: Machine, tape: Tape) -> None:
         strangers[0].leaves = dict(mine)
     else:
         _share_out(m, tape, strangers, owned, everything)
-    for one in strangers:
-        _adopt_early(tape, one)
+    for stranger in strangers:
+        _adopt_early(tape, stranger)
 
 
 def _reached(tape: Tape) -> dict[Site, dict[Leaf, None]]:
@@ -460,7 +460,7 @@ def _share_out(
     if not _split_shared(claims, lines):
         m.doubt("whose parameters an optimizer owns is not seen")
     taken: set[Leaf] = set()
-    for owner in sorted(claims, key=lambda one: len(claims[one])):
+    for owner in sorted(claims, key=lambda claim: len(claims[claim])):
         mine = {leaf: None for leaf in claims[owner] if leaf not in taken}
         if not mine:
             if owner in told:
@@ -520,8 +520,8 @@ def _followers(tape: Tape, *, within_a_batch: bool) -> dict[Site, set[Owner]]:
         elif note.kind is ev.Batch and within_a_batch:
             waiting = []
         elif note.kind is ev.Step and note.owner is not None:
-            for one in waiting:
-                found.setdefault(one.site, set()).add(note.owner)
+            for function in waiting:
+                found.setdefault(function.site, set()).add(note.owner)
             waiting = []
     return found
 
@@ -564,18 +564,18 @@ def _next_steps(tape: Tape) -> dict[int, Owner]:
         elif note.kind is ev.Backward:
             if stepping:
                 for owner in stepping if len(stepping) == 1 else ():
-                    found.update((id(one), owner) for one in waiting)
+                    found.update((id(function), owner) for function in waiting)
                 waiting, last, stepping = [], stepping, set()
             waiting.append(note)
     for owner in last if len(last) == 1 else ():
-        found.update((id(one), owner) for one in waiting)
+        found.update((id(function), owner) for function in waiting)
     return found
 
 
 def _update_unseen(tape: Tape) -> None:
     """A scaler that comes from elsewhere and is updated nowhere here is updated there."""
     updated = {note.fields["scaler"] for note in tape.notes if note.kind is ev.Update}
-    strange = {one.text for one in tape.strange_scalers} - updated
+    strange = {strange_scaler.text for strange_scaler in tape.strange_scalers} - updated
     if not strange:
         return
     _scale_unseen(tape, strange)
@@ -676,14 +676,14 @@ def _accounts(tape: Tape) -> dict[Leaf, str]:
     members: dict[Leaf, list[int]] = {}
     known: dict[tuple[Leaf, ...], int] = {}
     # Most notes of a loop concern the same as those of the round before.
-    for targets in dict.fromkeys(one.targets for one in tape.notes if one.kind is not ev.Read):
+    for targets in dict.fromkeys(note.targets for note in tape.notes if note.kind is not ev.Read):
         leaves = tuple(atoms(_expanded(targets)))
         number = known.setdefault(leaves, len(known))
         for leaf in leaves:
             signature = members.setdefault(leaf, [])
             if number not in signature:
                 signature.append(number)
-    for targets in dict.fromkeys(one.targets for one in tape.notes if one.kind is ev.Read):
+    for targets in dict.fromkeys(note.targets for note in tape.notes if note.kind is ev.Read):
         for leaf in atoms(_expanded(targets)):
             members.setdefault(leaf, [])
     groups: dict[tuple[Any, ...], list[Leaf]] = {}
@@ -705,9 +705,9 @@ def _common(group: list[Leaf]) -> str:
     """What the names of a group have in common, up to a dot."""
     names = [leaf.name.split(".") for leaf in group]
     common = names[0]
-    for one in names[1:]:
+    for name in names[1:]:
         length = 0
-        while length < min(len(common), len(one)) and common[length] == one[length]:
+        while length < min(len(common), len(name)) and common[length] == name[length]:
             length += 1
         common = common[:length]
     return ".".join(common) or group[0].name

@@ -229,7 +229,7 @@ class StandardLibraries:
         return frozenset((Fetched(m.serial),))
 
     def used_up(self, m: Machine, value: Value, use: str) -> None:
-        if any(isinstance(one, Param) for one in flatten([value])):
+        if any(isinstance(element, Param) for element in flatten([value])):
             m.state(Tape).note(m, ev.Exhaust, use=use)
 
     def optimizer_in(self, m: Machine, value: Value) -> Value | None:

@@ -436,7 +436,7 @@ def weigh(m: Machine, made: Unknown, of: Unknown, sign: str, by: Value, *, swapp
 
 
 def _others(sources: Sources) -> Sources:
-    return frozenset(one for one in sources if not isinstance(one, Leaf))
+    return frozenset(source for source in sources if not isinstance(source, Leaf))
 
 
 def mix(m: Machine, text: str, *values: Value) -> Tensor:
@@ -469,9 +469,9 @@ def mix(m: Machine, text: str, *values: Value) -> Tensor:
         made.flow = flow
         made.autocast = modes.autocast
         made.scaler = scaler
-        for one in values:
-            if isinstance(one, Tensor) and one.autocast:
-                made.autocast = one.autocast
+        for value in values:
+            if isinstance(value, Tensor) and value.autocast:
+                made.autocast = value.autocast
     else:
         made.others = _without_graph(made.others)
     return made
@@ -483,33 +483,35 @@ def _without_graph(others: Sources) -> Sources:
     return frozenset(x for x in others if x != OPEN and not isinstance(x, (Differentiated, Pass)))
 
 
-def combined(m: Machine, sign: str, one: Tensor, other: Value, *, swapped: bool = False) -> Tensor:
+def combined(
+    m: Machine, sign: str, tensor: Tensor, other: Value, *, swapped: bool = False
+) -> Tensor:
     """Two operands, at least one of them a tensor."""
     other = other.resolve(m)
-    made = mix(m, one.text, one, other)
+    made = mix(m, tensor.text, tensor, other)
     second = as_tensor(m, other) if _has_history(other) else None
     behind = _graphs_of(second) if second is not None else ()
-    made.graphs = (*_graphs_of(one), *behind)[-MOST_GRAPHS:]
+    made.graphs = (*_graphs_of(tensor), *behind)[-MOST_GRAPHS:]
     if second is None or not (second.flow or OPEN in second.others):
-        made.reduction = one.reduction
-        made.factor = one.factor.times(_scaled(m, sign, other, swapped, one.factor.terms))
-        if sign in ("+", "-") and _may_be_loss(other) and not one.factor.below:
+        made.reduction = tensor.reduction
+        made.factor = tensor.factor.times(_scaled(m, sign, other, swapped, tensor.factor.terms))
+        if sign in ("+", "-") and _may_be_loss(other) and not tensor.factor.below:
             made.factor = ONE
         return made
-    if not (one.flow or OPEN in one.others):
+    if not (tensor.flow or OPEN in tensor.others):
         made.reduction = second.reduction
         made.factor = second.factor if sign in "+-" else second.factor.times(UNKNOWN_FACTOR)
         if sign in "*/" and isinstance(other, Tensor):
             made.factor = second.factor
         return made
-    made.reduction = one.reduction if one.reduction == second.reduction else None
+    made.reduction = tensor.reduction if tensor.reduction == second.reduction else None
     if sign in ("+", "-"):
-        terms = one.factor.terms + second.factor.terms
-        made.factor = replace(_larger(one.factor, second.factor), terms=terms)
+        terms = tensor.factor.terms + second.factor.terms
+        made.factor = replace(_larger(tensor.factor, second.factor), terms=terms)
         # One part is a mean, of the other nothing is known: what is wrong with that part is. With
         # a sum in it, nobody meant a mean.
-        summed = "sum" in (one.reduction, second.reduction)
-        made.reduction = "sum" if summed else one.reduction or second.reduction
+        summed = "sum" in (tensor.reduction, second.reduction)
+        made.reduction = "sum" if summed else tensor.reduction or second.reduction
     else:
         made.factor = ONE
     return made
@@ -518,10 +520,10 @@ def combined(m: Machine, sign: str, one: Tensor, other: Value, *, swapped: bool 
 MOST_GRAPHS = 8
 
 
-def _graphs_of(one: Tensor) -> tuple[Graph, ...]:
-    if not one.graphs and (one.flow or OPEN in one.others):
-        one.graphs = (Graph(),)
-    return one.graphs
+def _graphs_of(tensor: Tensor) -> tuple[Graph, ...]:
+    if not tensor.graphs and (tensor.flow or OPEN in tensor.others):
+        tensor.graphs = (Graph(),)
+    return tensor.graphs
 
 
 def _grown(m: Machine, total: Tensor, loss: Tensor) -> Tensor:
@@ -552,20 +554,20 @@ def _has_history(value: Value) -> bool:
     return isinstance(value, Tensor) or bool(value.sources())
 
 
-def _larger(one: Factor, other: Factor) -> Factor:
+def _larger(factor: Factor, other: Factor) -> Factor:
     """The weight of a sum: that of its heaviest part. What single parts are weighed by is left out.
 
     A window's length is nobody's weight: it stands below the line, in all parts or in none.
     """
-    if one == other:
-        return one
-    if ONE in (one, other):
+    if factor == other:
+        return factor
+    if ONE in (factor, other):
         return ONE  # whatever the rest is divided by, this part is not
-    if one.number is None or other.number is None or sorted_keys(one) != sorted_keys(other):
+    if factor.number is None or other.number is None or sorted_keys(factor) != sorted_keys(other):
         return UNKNOWN_FACTOR
-    heavy = one if abs(one.number) >= abs(other.number) else other
-    above = tuple(key for key in one.above if key in other.above)
-    return Factor(heavy.number, above, one.below, one.by_data or other.by_data)
+    heavy = factor if abs(factor.number) >= abs(other.number) else other
+    above = tuple(key for key in factor.above if key in other.above)
+    return Factor(heavy.number, above, factor.below, factor.by_data or other.by_data)
 
 
 def sorted_keys(factor: Factor) -> list[str]:
@@ -676,7 +678,7 @@ def credit(
 
 def _is_gone(sources: Sources) -> bool:
     """PyTorch refuses to go through a graph again: something is missing that made a new one."""
-    passes = [one for one in sources if isinstance(one, Pass)]
+    passes = [source for source in sources if isinstance(source, Pass)]
     return bool(passes) and all(one.freed for one in passes)
 
 
@@ -706,7 +708,7 @@ def _begin_batch(m: Machine, tape: Tape, sources: Sources) -> None:
 
 def _is_the_same(m: Machine, tape: Tape, sources: Sources) -> bool:
     """In a loop that steps only after it: several losses of the data that the last one was of."""
-    data = frozenset(one for one in sources if isinstance(one, Made))
+    data = frozenset(source for source in sources if isinstance(source, Made))
     around = tuple(loop.index for loop in m.loops[:-1])
     before, tape.made_of = tape.made_of, (around, data)
     if not around or not m.fills_window(m.loops[-1].node):
@@ -724,8 +726,8 @@ def _only_inputs(tape: Tape, inputs: list[Leaf], wanted: list[Leaf]) -> bool:
 def moved(m: Machine, param: Param, values: tuple[Value, ...]) -> None:
     """Weights were changed by hand."""
     given = flatten(list(values))
-    by_gradient = any(uses_gradient(one) for one in given)
-    others = {leaf for one in given for leaf in atoms(_whose_numbers(one.sources()))}
+    by_gradient = any(uses_gradient(element) for element in given)
+    others = {leaf for element in given for leaf in atoms(_whose_numbers(element.sources()))}
     if others.difference(atoms(param.leaves)) and not by_gradient:
         takes_over(m.state(Tape), param.leaves)
     tape = m.state(Tape)
@@ -735,11 +737,11 @@ def moved(m: Machine, param: Param, values: tuple[Value, ...]) -> None:
 
 
 def _whose_numbers(sources: Sources) -> Iterator[Leaf]:
-    for one in sources:
-        if isinstance(one, Leaf):
-            yield one
-        elif isinstance(one, Weights):
-            yield one.of
+    for source in sources:
+        if isinstance(source, Leaf):
+            yield source
+        elif isinstance(source, Weights):
+            yield source.of
 
 
 def takes_over(tape: Tape, leaves: Iterable[Leaf]) -> None:
@@ -857,8 +859,8 @@ class _Growing(Value):
     of: Params
 
     def call(self, call: Call) -> Value:
-        for one in call.args:
-            self.of.leaves = (*self.of.leaves, *leaves_in(one.sources()))
+        for argument in call.args:
+            self.of.leaves = (*self.of.leaves, *leaves_in(argument.sources()))
         return NONE
 
 
@@ -877,7 +879,7 @@ class Param(Value):
 
     @property
     def key(self) -> Hashable:
-        return ("param", *sorted(id(one) for one in atoms(self.leaves)))
+        return ("param", *sorted(id(leaf) for leaf in atoms(self.leaves)))
 
     @property
     def text(self) -> str:
@@ -1104,7 +1106,7 @@ class ParamMethod(Value):
         if self.name in ("register_hook", "register_post_accumulate_grad_hook"):
             if self.name != "register_hook" and call.args:
                 hooks = m.state(GradHooks).hooks
-                if all(one.key != call.args[0].key for one in hooks):
+                if all(hook.key != call.args[0].key for hook in hooks):
                     hooks.append(call.args[0])
             return m.unknown("handle")
         return mix(m, self.of.text, self.of, *call.values())
@@ -1143,7 +1145,9 @@ class ParamData(Value):
         moved(m, self.of, (value,))
 
     def operate(self, m: Machine, sign: str, other: Value, *, swapped: bool = False) -> Value:
-        others = self.sources() | {one for one in other.sources() if isinstance(one, Weights)}
+        others = self.sources() | {
+            source for source in other.sources() if isinstance(source, Weights)
+        }
         if uses_gradient(other):
             others |= {GRADIENT}
         return Tensor(self.text, frozenset(), others)
@@ -1276,7 +1280,7 @@ class Guards:
     def asked_by_now(self, m: Machine) -> bool:
         """In this round of a loop, or in the one around it."""
         now = m.moment()
-        return any(now[: len(one)] == one for one in self.moments)
+        return any(now[: len(moment)] == moment for moment in self.moments)
 
 
 def _is_zero(value: Value | None) -> bool:

@@ -114,17 +114,19 @@ def step_by_unseen(call: Call) -> Value:
 def build_for(call: Call) -> Value:
     """create_optimizer(args, model), create_optimizer_v2(model, ...), param_groups first or not."""
     m = call.m
-    given = [one.resolve(m) for one in call.values()]
-    for one in given:
-        module = module_of(one)
-        if module is None and isinstance(one, Unknown) and kind_of(m, one) == "module":
-            module = as_module(m, one)
+    given = [value.resolve(m) for value in call.values()]
+    for element in given:
+        module = module_of(element)
+        if module is None and isinstance(element, Unknown) and kind_of(m, element) == "module":
+            module = as_module(m, element)
         if module is not None:
             params: Value = Params(tuple(module.leaves()), "parameters", one_shot=False)
             return optim.build(Call(m, [params]), "Adam")
-    for one in given:
-        if isinstance(one, Params) or any(isinstance(part, Params) for part in flatten([one])):
-            return optim.build(Call(m, [one]), "Adam")
+    for element in given:
+        if isinstance(element, Params) or any(
+            isinstance(part, Params) for part in flatten([element])
+        ):
+            return optim.build(Call(m, [element]), "Adam")
     return optim.build(Call(m), "Adam")
 
 
@@ -140,8 +142,8 @@ class StepSchedule(Scheduler):
 
 
 def _schedule(call: Call) -> Value:
-    for one in call.values():
-        given = one.resolve(call.m)
+    for value in call.values():
+        given = value.resolve(call.m)
         if optimizer_of(given) is not None:
             return StepSchedule(given, metric=True)
     return StepSchedule(NONE, metric=True)

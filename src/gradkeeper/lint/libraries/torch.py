@@ -248,16 +248,16 @@ def _create(call: Call, name: str) -> Value:
 
 def _first_size(call: Call, name: str) -> int | None:
     args = call.args[1:] if name == "randint" and len(call.args) > 1 else call.args
-    for one in args:
-        if name == "randint" and isinstance(one, Constant):
+    for argument in args:
+        if name == "randint" and isinstance(argument, Constant):
             continue
-        first = one
-        if name in ("tensor", "as_tensor") or isinstance(one, Tensor):
-            size = one.length(call.m)
+        first = argument
+        if name in ("tensor", "as_tensor") or isinstance(argument, Tensor):
+            size = argument.length(call.m)
             if not isinstance(size, Constant) or isinstance(size, Count):
                 return None
             return size.value if isinstance(size.value, int) else None
-        held = list(one.held())
+        held = list(argument.held())
         if held:
             first = held[0]
         if isinstance(first, Constant) and isinstance(first.value, int):
@@ -327,13 +327,13 @@ def _save(call: Call) -> Value:
     optimizers: dict[Owner, None] = {}
     gradients = False
     given = call.argument(0, "obj") or NONE
-    for one in flatten([given]):
-        if isinstance(one, StateDict):
-            leaves.update(dict.fromkeys(one.leaves))
-            optimizers.update(dict.fromkeys(one.optimizers))
-        elif module_of(one) is not None:
-            leaves.update(dict.fromkeys(module_of(one).leaves()))  # type: ignore[union-attr]
-        elif uses_gradient(one):
+    for element in flatten([given]):
+        if isinstance(element, StateDict):
+            leaves.update(dict.fromkeys(element.leaves))
+            optimizers.update(dict.fromkeys(element.optimizers))
+        elif module_of(element) is not None:
+            leaves.update(dict.fromkeys(module_of(element).leaves()))  # type: ignore[union-attr]
+        elif uses_gradient(element):
             gradients = True
     if leaves:
         path = "" if _may_load_optimizers(m) else _path(call.argument(1, "f"))
@@ -385,15 +385,15 @@ def _foreach(call: Call, name: str) -> Value:
     """torch._foreach_zero_(grads) and its like: one call in place of a loop over parameters."""
     m = call.m
     given = call.args[0] if call.args else NONE
-    for one in flatten([given]):
-        if isinstance(one, Grad):
+    for element in flatten([given]):
+        if isinstance(element, Grad):
             if name == "_foreach_zero_":
                 tape = m.state(Tape)
-                tape.note(m, ev.Zero, one.of.leaves, to_none=False, within=within_step(tape))
+                tape.note(m, ev.Zero, element.of.leaves, to_none=False, within=within_step(tape))
             else:
-                m.state(Tape).note(m, ev.Adjust, one.of.leaves)
-        elif isinstance(one, Param):
-            moved(m, one, tuple(call.args[1:]))
+                m.state(Tape).note(m, ev.Adjust, element.of.leaves)
+        elif isinstance(element, Param):
+            moved(m, element, tuple(call.args[1:]))
     return NONE
 
 
@@ -460,9 +460,9 @@ def _function(name: str) -> Value:
         if name in ("mean", "sum"):
             made.reduction = "mean" if name == "mean" else "sum"
         if name in ("stack", "cat", "sum"):
-            for one in flatten(call.args[:1]):
-                if isinstance(one, Tensor):
-                    made.factor = one.factor
+            for argument in flatten(call.args[:1]):
+                if isinstance(argument, Tensor):
+                    made.factor = argument.factor
         return made
 
     return BuiltIn(name, work)
@@ -608,7 +608,7 @@ DTYPES = words(
 def _cut(call: Call, name: str) -> Value:
     if name in QUESTIONS:
         return Finite(name, call.args[0] if call.args else NONE)
-    asked = next((one for one in call.args if isinstance(one, Finite)), None)
+    asked = next((argument for argument in call.args if isinstance(argument, Finite)), None)
     if asked is not None:
         # Put together with another question of this kind, or asked of all elements.
         return asked
@@ -625,8 +625,8 @@ class Distribution(StandIn):
 
     def sources(self) -> Sources:
         found: Sources = frozenset()
-        for one in self.of:
-            found |= one.sources()
+        for iterable in self.of:
+            found |= iterable.sources()
         return found
 
     def attribute(self, m: Machine, name: str) -> Value:

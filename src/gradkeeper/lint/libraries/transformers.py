@@ -90,8 +90,8 @@ def make_trainer(call: Call) -> Value:
 
 def hand_over(call: Call) -> None:
     """Optimizers that a framework is given are stepped and zeroed there."""
-    for one in flatten(call.values()):
-        optimizer = optimizer_of(one)
+    for argument in flatten(call.values()):
+        optimizer = optimizer_of(argument)
         if optimizer is not None:
             call.m.must_be_sure()
             optimizer.owner.escaped = optimizer.owner.kept = True
@@ -109,7 +109,11 @@ def schedule(call: Call) -> Value:
     given = call.kwargs.get("optimizer")
     if given is None:
         named = bool(call.args) and isinstance(call.args[0], Constant)
-        texts = [one for one in call.args[:2] if optimizer_of(one.resolve(call.m)) is not None]
+        texts = [
+            argument
+            for argument in call.args[:2]
+            if optimizer_of(argument.resolve(call.m)) is not None
+        ]
         given = texts[0] if texts else call.argument(1 if named or len(call.args) > 1 else 0)
     return Scheduler(given or NONE)
 

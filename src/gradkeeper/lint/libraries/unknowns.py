@@ -379,10 +379,14 @@ def _given_data(m: Machine, call: Call) -> bool:
     """Before any loop, what is not known is rather an option read from somewhere than data."""
     if call.open and m.loops:
         return True  # `model(**batch)`
-    for one in flatten(call.values()):
-        if isinstance(one, Tensor):
+    for argument in flatten(call.values()):
+        if isinstance(argument, Tensor):
             return True
-        if isinstance(one, Unknown) and not one.fixed and (one.data or m.loops or one.given):
+        if (
+            isinstance(argument, Unknown)
+            and not argument.fixed
+            and (argument.data or m.loops or argument.given)
+        ):
             return True
     return False
 
@@ -444,7 +448,7 @@ def unseen(what: Value, call: Call) -> Value:
         if number > 1:
             result = m.unknown(f"{what.text}()", what, *values, Constant(number))
     if result.fixed:
-        m.state(Roles).given[result.key] = [one for one in values if isinstance(one, Unknown)]
+        m.state(Roles).given[result.key] = [value for value in values if isinstance(value, Unknown)]
     if handed or holding:
         holders = m.state(Roles).holders
         holders[result.key] = {**handed, **holding}
@@ -473,8 +477,8 @@ def _keeps_parameters(m: Machine, what: Value) -> bool:
 def hold(m: Machine, what: Unknown, value: Value) -> None:
     """Something out of sight is given an optimizer as an attribute."""
     lend([value])
-    for one in flatten([value]):
-        role = role_of(m, one) if isinstance(one, Unknown) else one
+    for element in flatten([value]):
+        role = role_of(m, element) if isinstance(element, Unknown) else element
         if isinstance(role, Optimizer):
             m.state(Roles).holders.setdefault(what.key, {})[role.owner] = None
 
@@ -547,13 +551,13 @@ def _has_an_owner(m: Machine, module: Module) -> bool:
 def _read_gradients(m: Machine, values: list[Value]) -> None:
     """`network.get_grads()`, out of sight: whoever asks for gradients wants them for themselves."""
     leaves: dict[Leaf, None] = {}
-    for one in flatten(values):
-        role = role_of(m, one) if isinstance(one, Unknown) else None
-        found = role.leaves() if isinstance(role, Module) else leaves_in(one.sources())
+    for element in flatten(values):
+        role = role_of(m, element) if isinstance(element, Unknown) else None
+        found = role.leaves() if isinstance(role, Module) else leaves_in(element.sources())
         leaves.update(dict.fromkeys(found))
     for note in m.state(Tape).notes if not leaves else ():
         if note.kind is ev.Backward:
-            leaves.update((one, None) for one in note.targets if isinstance(one, Leaf))
+            leaves.update((target, None) for target in note.targets if isinstance(target, Leaf))
     if leaves:
         m.state(Tape).note(m, ev.Read, leaves)
 

@@ -69,8 +69,8 @@ def on_adopt(books: Books, event: ev.Adopt) -> Entry[ev.Adopt]:
         )
     owned = dict.fromkeys((*owner.accounts, *event.accounts))
     namesakes = _namesakes(books, owner)
-    for one in namesakes:
-        books.optimizers[one.name] = replace(one, namesake=True)
+    for namesake in namesakes:
+        books.optimizers[namesake.name] = replace(namesake, namesake=True)
     books.optimizers[event.optimizer] = replace(
         owner, accounts=tuple(owned), namesake=bool(namesakes)
     )
@@ -83,8 +83,8 @@ def on_adopt(books: Books, event: ev.Adopt) -> Entry[ev.Adopt]:
 
 
 def _namesakes(books: Books, owner: Optimizer) -> list[Optimizer]:
-    others = [one for one in books.optimizers.values() if one.name != owner.name]
-    return [one for one in others if one.variable == owner.variable]
+    others = [optimizer for optimizer in books.optimizers.values() if optimizer.name != owner.name]
+    return [other for other in others if other.variable == owner.variable]
 
 
 def _supersede(books: Books, event: ev.Adopt, before: Mapping[str, Account]) -> tuple[int, bool]:

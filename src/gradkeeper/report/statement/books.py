@@ -37,7 +37,8 @@ class _Reader:
         self._auditor = Auditor(rules)
         self._statement = Statement(findings)
         self._pins: Pins = {
-            (one.rule, one.site.file, one.site.line): place for place, one in enumerate(findings)
+            (finding.rule, finding.site.file, finding.site.line): place
+            for place, finding in enumerate(findings)
         }
         self._lanes: dict[Lane, int] = {}
         self._passages: ByRank = {}
@@ -255,7 +256,9 @@ class _Reader:
 
 
 def _at(stories: list[Story], site: Site) -> list[Story]:
-    return [one for one in stories if one.lines and one.lines[-1].site == site] or stories[:1]
+    return [story for story in stories if story.lines and story.lines[-1].site == site] or stories[
+        :1
+    ]
 
 
 def _spends(event: Event) -> bool:

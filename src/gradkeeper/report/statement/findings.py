@@ -13,7 +13,7 @@ AROUND = 2
 
 
 def counted(findings: list[Finding]) -> list[Finding]:
-    return [one for one in findings if one.severity is not Severity.INFO]
+    return [finding for finding in findings if finding.severity is not Severity.INFO]
 
 
 def verdict(findings: list[Finding], *, seen: bool, lost: int = 0, how: str = "") -> str:
@@ -32,29 +32,30 @@ def verdict(findings: list[Finding], *, seen: bool, lost: int = 0, how: str = ""
 def brief(findings: list[Finding]) -> str:
     """One line for each, below the headline."""
     lines = "".join(
-        f'<li class="{one.severity}"><a href="#finding-{number}"><code>{escape(place(one))}</code>'
-        f" {escape(one.rule)} {escape(one.name)}</a>: {_words(one.message)}</li>"
-        for number, one in _gravest_first(findings)
-        if one.severity is not Severity.INFO
+        f'<li class="{finding.severity}"><a href="#finding-{number}">'
+        f"<code>{escape(place(finding))}</code> {escape(finding.rule)} {escape(finding.name)}</a>"
+        f": {_words(finding.message)}</li>"
+        for number, finding in _gravest_first(findings)
+        if finding.severity is not Severity.INFO
     )
     return f'<ol class="brief">{lines}</ol>' if lines else ""
 
 
 def render(findings: list[Finding]) -> str:
-    return "\n".join(_card(one, number) for number, one in _gravest_first(findings))
+    return "\n".join(_card(finding, number) for number, finding in _gravest_first(findings))
 
 
 def _gravest_first(findings: list[Finding]) -> list[tuple[int, Finding]]:
     order = list(Severity)
-    return sorted(enumerate(findings), key=lambda one: order.index(one[1].severity))
+    return sorted(enumerate(findings), key=lambda finding: order.index(finding[1].severity))
 
 
 def _card(finding: Finding, number: int) -> str:
     often = times(finding)
     rank = "" if finding.rank is None else f"rank {finding.rank}"
     when = "" if finding.when is None else f"where {finding.when}"
-    told = [one for one in (when, often, rank) if one]
-    asides = "".join(f'<span class="aside">{escape(one)}</span>' for one in told)
+    told = [aside for aside in (when, often, rank) if aside]
+    asides = "".join(f'<span class="aside">{escape(said)}</span>' for said in told)
     doubt = "" if finding.certain else ", possible"
     rest = "".join(_rest(finding))
     return (

@@ -25,16 +25,18 @@ def curves(statement: Statement) -> list[dict[str, Any]]:
     for lane, measures in statement.measures.items():
         for name, label in CURVES.items():
             points = [
-                (places[lane, one.step], value)
-                for one in measures
-                if (value := getattr(one, name)) is not None and (lane, one.step) in places
+                (places[lane, measure.step], value)
+                for measure in measures
+                if (value := getattr(measure, name)) is not None and (lane, measure.step) in places
             ]
             if points:
                 thin = _thinned(points)
                 found.append(
                     {
                         "lane": lane,
-                        "where": "".join(f"rank {one}" for one in statement.lanes[lane].ranks[:1]),
+                        "where": "".join(
+                            f"rank {rank}" for rank in statement.lanes[lane].ranks[:1]
+                        ),
                         "name": label,
                         "x": [place for place, _ in thin],
                         "y": [_short(value) for _, value in thin],
@@ -47,7 +49,9 @@ def _places(statement: Statement) -> dict[tuple[int, int], int]:
     """The window at which each taken step of each lane stands."""
     places: dict[tuple[int, int], int] = {}
     taken: dict[int, int] = {}
-    most = {lane: max(one.step for one in some) for lane, some in statement.measures.items()}
+    most = {
+        lane: max(measure.step for measure in some) for lane, some in statement.measures.items()
+    }
     for place, shape in enumerate(_shapes(statement)):
         lane, ended = statement.shapes[shape][:2]
         if ended == SPENT:
@@ -74,7 +78,7 @@ def _thinned(points: list[Point]) -> list[Point]:
     kept = []
     for start in range(0, len(points), size):
         some = points[start : start + size]
-        odd = [one for one in some if not math.isfinite(one[1])]
+        odd = [measure for measure in some if not math.isfinite(measure[1])]
         ends = {min(some, key=lambda one: one[1]), max(some, key=lambda one: one[1])}
         kept += sorted({*ends, *odd[:1]}, key=lambda one: one[0])
     return kept
@@ -97,14 +101,19 @@ def layers(statement: Statement) -> str:
 
 def _series(measures: Iterable[Measure]) -> dict[str, list[float]]:
     series: dict[str, list[float]] = {}
-    for one in measures:
-        for layer, norm in zip(one.layers, one.norms, strict=False):
+    for measure in measures:
+        for layer, norm in zip(measure.layers, measure.norms, strict=False):
             series.setdefault(layer, []).append(norm)
     return series
 
 
 def _table(optimizer: str, series: dict[str, list[float]]) -> str:
-    known = [one for some in series.values() for one in some if math.isfinite(one) and one > 0]
+    known = [
+        measure
+        for some in series.values()
+        for measure in some
+        if math.isfinite(measure) and measure > 0
+    ]
     low, high = (min(known), max(known)) if known else (1.0, 1.0)
     rows = "".join(_row(layer, norms, low, high) for layer, norms in series.items())
     heads = "".join(f'<th scope="col">{one}</th>' for one in ("first", "median", "least", "most"))
@@ -116,9 +125,9 @@ def _table(optimizer: str, series: dict[str, list[float]]) -> str:
 
 
 def _row(layer: str, norms: list[float], low: float, high: float) -> str:
-    finite = [one for one in norms if math.isfinite(one)]
+    finite = [norm for norm in norms if math.isfinite(norm)]
     said = [norms[0], *(f(finite) if finite else math.nan for f in (median, min, max))]
-    cells = "".join(f"<td>{one:.3g}</td>" for one in said)
+    cells = "".join(f"<td>{number:.3g}</td>" for number in said)
     odd = "" if len(finite) == len(norms) else ' class="odd"'
     spark = _spark(finite, low, high)
     return f'<tr{odd}><th scope="row"><code>{escape(layer)}</code></th>{cells}<td>{spark}</td></tr>'
@@ -134,8 +143,8 @@ def _spark(norms: Sequence[float], low: float, high: float) -> str:
     span = math.log(high / low) or 1.0
     across = width / max(1, len(means) - 1)
     path = " ".join(
-        f"{place * across:.1f},{(1 - math.log(max(one, low) / low) / span) * (height - 2) + 1:.1f}"
-        for place, one in enumerate(means)
+        f"{place * across:.1f},{(1 - math.log(max(mean, low) / low) / span) * (height - 2) + 1:.1f}"
+        for place, mean in enumerate(means)
     )
     return (
         f'<svg class="spark" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'

@@ -64,11 +64,15 @@ def _gravity(finding: Finding) -> int:
 def _runs(statement: Statement) -> list[Run]:
     """Shapes in order: what came once in long rows, repetitions with their number."""
     runs: list[Run] = []
-    for repeated, some in groupby(statement.passages, lambda one: isinstance(one, Repeat)):
+    for repeated, some in groupby(statement.passages, lambda passage: isinstance(passage, Repeat)):
         if repeated:
-            runs += [(_numbers(one.stories), one.times) for one in some if isinstance(one, Repeat)]
+            runs += [
+                (_numbers(measure.stories), measure.times)
+                for measure in some
+                if isinstance(measure, Repeat)
+            ]
         else:
-            runs.append((_numbers([one for one in some if isinstance(one, Story)]), 1))
+            runs.append((_numbers([measure for measure in some if isinstance(measure, Story)]), 1))
     return runs
 
 
@@ -134,8 +138,13 @@ def _data(statement: Statement, runs: list[Run]) -> dict[str, Any]:
         "sites": [_site(site) for site in sites],
         "runs": runs,
         "findings": [
-            {"rule": one.rule, "name": one.name, "severity": one.severity, "said": one.message}
-            for one in statement.findings
+            {
+                "rule": finding.rule,
+                "name": finding.name,
+                "severity": finding.severity,
+                "said": finding.message,
+            }
+            for finding in statement.findings
         ],
         "curves": measures.curves(statement),
     }

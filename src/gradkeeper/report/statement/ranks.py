@@ -27,7 +27,7 @@ def fold(statement: Statement, books: ByRank) -> None:
         for lane, some in statement.measures.items()
         if told.issuperset(statement.lanes[lane].ranks)
     }
-    statement.shapes = [one._replace(lane=places[one.lane]) for one in statement.shapes]
+    statement.shapes = [shape._replace(lane=places[shape.lane]) for shape in statement.shapes]
     statement.lanes = list(kept)
     statement.passages = side_by_side(
         passages for rank, passages in books.items() if rank is None or rank in told
@@ -37,7 +37,7 @@ def fold(statement: Statement, books: ByRank) -> None:
 def _alike(statement: Statement, books: ByRank) -> list[tuple[int, ...]]:
     """Ranks whose windows are the same, one by one."""
     optimizers: dict[str, int] = {}
-    lanes = [optimizers.setdefault(one.optimizer, len(optimizers)) for one in statement.lanes]
+    lanes = [optimizers.setdefault(lane.optimizer, len(optimizers)) for lane in statement.lanes]
     shapes = [one._replace(lane=lanes[one.lane]) for one in statement.shapes]
     numbers = {shape: number for number, shape in enumerate(shapes)}
     found: dict[object, list[int]] = {}
@@ -53,15 +53,15 @@ def _alike(statement: Statement, books: ByRank) -> list[tuple[int, ...]]:
 
 def side_by_side(books: Iterable[list[Passage]]) -> list[Passage]:
     """One after the other from each rank in turn; of repetitions, as many as all of them have."""
-    left = [[unfolded(one) for one in reversed(passages)] for passages in books]
+    left = [[unfolded(passage) for passage in reversed(passages)] for passages in books]
     laid: list[Passage] = []
-    while left := [one for one in left if one]:
-        often = min(one[-1][1] for one in left)
+    while left := [queue for queue in left if queue]:
+        often = min(queue[-1][1] for queue in left)
         together: list[Story] = []
-        for one in left:
-            stories, times = one.pop()
+        for queue in left:
+            stories, times = queue.pop()
             together += stories
             if times > often:
-                one.append((stories, times - often))
+                queue.append((stories, times - often))
         laid += together if often == 1 else [Repeat(together, often)]
     return laid

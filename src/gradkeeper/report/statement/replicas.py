@@ -9,16 +9,16 @@ from gradkeeper.report.statement.whole import Statement, ranks_in_words
 
 def render(statement: Statement) -> str:
     """A table for each optimizer; empty if nobody differed."""
-    parted = {one.optimizer for one in statement.replicas if one.parameter}
+    parted = {replica.optimizer for replica in statement.replicas if replica.parameter}
     return "".join(
-        _table(name, [one for one in statement.replicas if one.optimizer == name])
-        for name in dict.fromkeys(one.optimizer for one in statement.replicas)
+        _table(name, [replica for replica in statement.replicas if replica.optimizer == name])
+        for name in dict.fromkeys(replica.optimizer for replica in statement.replicas)
         if name in parted
     )
 
 
 def _table(optimizer: str, compared: list[Replicas]) -> str:
-    rows = "".join(_row(one) for one in compared)
+    rows = "".join(_row(comparison) for comparison in compared)
     return (
         f'<table class="replicas"><caption><code>{escape(variable(optimizer))}</code></caption>'
         '<thead><tr><th scope="col">after step</th><th scope="col">weights</th>'
@@ -27,12 +27,12 @@ def _table(optimizer: str, compared: list[Replicas]) -> str:
     )
 
 
-def _row(one: Replicas) -> str:
-    if not one.parameter:
-        same = f"equal on all {one.world} ranks"
-        return f'<tr><th scope="row">{one.step:,}</th><td>{same}</td><td></td><td></td></tr>'
+def _row(replicas: Replicas) -> str:
+    if not replicas.parameter:
+        same = f"equal on all {replicas.world} ranks"
+        return f'<tr><th scope="row">{replicas.step:,}</th><td>{same}</td><td></td><td></td></tr>'
     return (
-        f'<tr class="odd"><th scope="row">{one.step:,}</th><td>not equal</td>'
-        f"<td>{escape(ranks_in_words(one.differing))}</td>"
-        f"<td><code>{escape(one.parameter)}</code></td></tr>"
+        f'<tr class="odd"><th scope="row">{replicas.step:,}</th><td>not equal</td>'
+        f"<td>{escape(ranks_in_words(replicas.differing))}</td>"
+        f"<td><code>{escape(replicas.parameter)}</code></td></tr>"
     )

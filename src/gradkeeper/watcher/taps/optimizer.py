@@ -75,7 +75,7 @@ def _uncompiled_hooks() -> Undo:
 def _has_closure(args: tuple[Any, ...], options: dict[str, Any]) -> bool:
     if len(args) + len(options) <= 1:
         return False
-    return any(callable(one) for one in args[1:]) or callable(options.get("closure"))
+    return any(callable(argument) for argument in args[1:]) or callable(options.get("closure"))
 
 
 def _built(calls: Calls) -> Undo:

@@ -44,7 +44,7 @@ class Reads:
         with _lock:
             if self not in _listening:
                 return
-            _listening = tuple(one for one in _listening if one is not self)
+            _listening = tuple(listener for listener in _listening if listener is not self)
             if not _listening:
                 del torch.nn.Parameter.grad
 
@@ -100,12 +100,20 @@ def _delete(parameter: torch.Tensor) -> None:
 
 
 def _use_at(code: CodeType, offset: int) -> Use:
-    later = [one for one in dis.get_instructions(code) if one.offset > offset][:AHEAD]
-    for one in later:
-        if one.argval in CLEARS:
+    later = [
+        get_instruction
+        for get_instruction in dis.get_instructions(code)
+        if get_instruction.offset > offset
+    ][:AHEAD]
+    for instruction in later:
+        if instruction.argval in CLEARS:
             return "clear"
-        if one.argval in SELDOM_A_READ or "NONE" in one.opname or one.opname == "IS_OP":
+        if (
+            instruction.argval in SELDOM_A_READ
+            or "NONE" in instruction.opname
+            or instruction.opname == "IS_OP"
+        ):
             return "test"
-        if one.opname not in ("LOAD_ATTR", "LOAD_METHOD", "CACHE", "LOAD_CONST"):
+        if instruction.opname not in ("LOAD_ATTR", "LOAD_METHOD", "CACHE", "LOAD_CONST"):
             return "read"
     return "read"

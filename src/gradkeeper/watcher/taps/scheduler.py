@@ -11,10 +11,10 @@ from gradkeeper.watcher.taps.call import Calls
 
 
 def tap(calls: Calls) -> list[Undo]:
-    stepping = [one for one in _family(LRScheduler) if "step" in vars(one)]
+    stepping = [kind for kind in _family(LRScheduler) if "step" in vars(kind)]
     return [
         replace(LRScheduler, "_initial_step", functools.partial(_silent, calls)),
-        *(replace(one, "step", functools.partial(_step, calls)) for one in stepping),
+        *(replace(kind, "step", functools.partial(_step, calls)) for kind in stepping),
     ]
 
 
