@@ -307,9 +307,7 @@ def _loads(code: CodeType) -> list[tuple[int, str]]:
     """The names that it loads, with their offsets. Kept as loops are."""
     loads = ("LOAD_METHOD", "LOAD_ATTR", "LOAD_GLOBAL", "LOAD_NAME")
     found = [
-        instruction_inside
-        for instruction_inside in dis.get_instructions(code)
-        if instruction_inside.opname in loads
+        instruction for instruction in dis.get_instructions(code) if instruction.opname in loads
     ]
     return [(candidate.offset, str(candidate.argval)) for candidate in found]
 
