@@ -43,7 +43,7 @@ class Auditor:
 
     def _repeated(self, entry: Entry[Event], times: int) -> Iterator[Finding]:
         """What the rules say of rounds that were counted: as if each of them had been judged."""
-        for first in (measure for some in entry.rounds[:1] for measure in some):
+        for first in (entered for some in entry.rounds[:1] for entered in some):
             yield from self._judged(first)
         for first, second in zip(*entry.rounds[:2], strict=True) if entry.rounds[1:] else ():
             for finding in self._judged(second):

@@ -111,4 +111,4 @@ def _named(trail: Trail, entry: Entry[Step | Close], here: Site) -> str:
     if entry.owner is not None:
         return entry.owner.named_from(here)
     names = sorted(trail.owners) or trail.accounts
-    return ", ".join(f"`{fromkey}`" for fromkey in dict.fromkeys(map(variable, names)))
+    return ", ".join(f"`{name}`" for name in dict.fromkeys(map(variable, names)))

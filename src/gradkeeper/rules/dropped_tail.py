@@ -90,7 +90,7 @@ def _unspent(credit: Credit) -> bool:
 def _found(
     entry: Entry[Zero | Close], line: Site, owners: list[str], because: list[Because]
 ) -> Finding:
-    names = ", ".join(f"`{fromkey}`" for fromkey in dict.fromkeys(map(variable, owners)))
+    names = ", ".join(f"`{name}`" for name in dict.fromkeys(map(variable, owners)))
     return rule.found(
         entry,
         f"the gradients of the last batches are never applied: no step() of {names} follows",
