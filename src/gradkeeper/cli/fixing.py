@@ -39,7 +39,7 @@ class Program:
 
     @property
     def left(self) -> list["Finding"]:
-        return [measure for some in self.found.values() for measure in some]
+        return [finding for some in self.found.values() for finding in some]
 
     def mend(self) -> None:
         for path in list(self.found):

@@ -212,5 +212,5 @@ def _operations(once: Callable[[], object]) -> tuple[str, ...]:
             once()
     finally:
         torch.use_deterministic_algorithms(False)
-    found = (NO_DETERMINISTIC_KERNEL.match(str(said.message)) for said in told)
-    return tuple(dict.fromkeys(candidate[1] for candidate in found if candidate))
+    found = (NO_DETERMINISTIC_KERNEL.match(str(warning.message)) for warning in told)
+    return tuple(dict.fromkeys(match[1] for match in found if match))

@@ -234,7 +234,7 @@ def _unscale_first(source: Source, finding: Finding) -> list[Edit]:
 
 def _statements_between(source: Source, first: ast.stmt, last: ast.stmt) -> list[ast.Expr]:
     found = [statement for statement in ast.walk(source.tree) if isinstance(statement, ast.Expr)]
-    return [candidate for candidate in found if first.lineno < candidate.lineno < last.lineno]
+    return [statement for statement in found if first.lineno < statement.lineno < last.lineno]
 
 
 def _is_method(node: ast.expr, name: str) -> bool:

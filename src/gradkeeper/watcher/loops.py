@@ -269,7 +269,7 @@ def _targets(instructions: list[dis.Instruction]) -> tuple[str, ...]:
     widen their arguments.
     """
     near = instructions[: 3 * (4 + 2 * MOST_TARGETS)]
-    instructions = [thing for thing in near if thing.opname != "EXTENDED_ARG"]
+    instructions = [instruction for instruction in near if instruction.opname != "EXTENDED_ARG"]
     if not instructions or instructions[0].opname != "FOR_ITER":
         return ()
     names: list[str] = []
@@ -309,14 +309,14 @@ def _loads(code: CodeType) -> list[tuple[int, str]]:
     found = [
         instruction for instruction in dis.get_instructions(code) if instruction.opname in loads
     ]
-    return [(candidate.offset, str(candidate.argval)) for candidate in found]
+    return [(load.offset, str(load.argval)) for load in found]
 
 
 def _functions(names: dict[str, Any], name: str) -> list[CodeType]:
     """The code that a name may stand for: a function of the module, or a method of its classes."""
     found = [vars(value).get(name) for value in list(names.values()) if type(value) is type]
     found.append(names.get(name))
-    codes = (getattr(candidate, "__code__", None) for candidate in found)
+    codes = (getattr(function, "__code__", None) for function in found)
     return [code for code in codes if isinstance(code, CodeType)]
 
 

@@ -92,12 +92,14 @@ class ReadFeed:
         }
 
     def shared_out(self, state: dict[str, Any], batch: int) -> dict[str, Any]:
+        state = self._as_now(state)
         history = [[batch + state["ended"], epochs] for _, epochs in state["history"][-1:]]
         return state | {"batch": batch, "history": history, "content": None, "replay": NO_CALLS}
 
     def resume(self, state: dict[str, Any]) -> Iterator[Any]:
         self.check()
         self._count = count_of(state)
+        state = self._as_now(state)
         self._begun = given(state["begun"])
         self._counted = dict(state["counted"])
         put_back(self._roots, self._first | self._counted)
@@ -119,6 +121,13 @@ class ReadFeed:
 
     def release(self) -> None:
         self._source = iter(())
+
+    def _as_now(self, state: dict[str, Any]) -> dict[str, Any]:
+        """0.1.0 kept how often a batch was asked for, and nothing of what the batches held."""
+        if "counted" in state:
+            return state
+        history = [[asked, numbers(self._loader)] for asked in state["history"]]
+        return state | {"counted": {}, "content": None, "history": history}
 
     def _begin_history(self) -> None:
         self._history = []
