@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, assume, find, given, settings
+from hypothesis import HealthCheck, assume, example, find, given, settings
 from hypothesis import strategies as st
 
 from gradkeeper.model import Event, Site, account, audit, books, spending
@@ -189,6 +189,17 @@ rounds = st.lists(st.one_of(batches, backwards, steps, zeros, whole_zeros), min_
 
 @settings(max_examples=300, deadline=None)
 @given(tapes, rounds, st.integers(1, 40), tapes)
+@example(
+    # Gradients pile up on one account, and are zeroed on another, round by round.
+    start=[],
+    round_=[
+        Backward(site=Site("loop.py", 1), accounts=("right",)),
+        Zero(site=Site("loop.py", 20), accounts=("trunk",)),
+        Backward(site=Site("loop.py", 1), accounts=("trunk",)),
+    ],
+    times=4,
+    rest=[Step(site=Site("loop.py", 10), optimizer="two")],
+)
 def test_a_folded_tape_is_judged_as_the_unfolded_one(
     start: list[Event], round_: list[Event], times: int, rest: list[Event]
 ) -> None:

@@ -45,18 +45,25 @@ class Ledger:
 
     def _repeat(self, event: ev.Again) -> tuple[tuple[Entry[ev.Event], ...], ...]:
         """Enters the round once more, for an account that nobody closes is not where it was, and
-        twice, which tells what a round adds; the further times add just that. Returns the entries
-        of the rounds that were entered. A tape cut short may lack the round."""
+        twice, which tells what a round adds; then as long as gradients pile up, because what a step
+        will spend of them is counted one by one. The further times add just what the last one did.
+        Returns the entries of the first two rounds. A tape cut short may lack the round."""
         if len(self._recent) < event.length:
             return ()
         again = list(self._recent)[-event.length :]
         rounds = []
-        for _ in range(min(event.times, 2)):
-            before = counts_of(self._books)
-            rounds.append(tuple(self._enter(one) for one in again))
-        if event.times > 2:
-            count_again(self._books, before, event.times - 2)
+        for number in range(1, event.times + 1):
+            before, waiting = counts_of(self._books), self._waiting()
+            entries = tuple(self._enter(repeated) for repeated in again)
+            if number <= 2:
+                rounds.append(entries)
+            if number >= 2 and self._waiting() <= waiting:
+                count_again(self._books, before, event.times - number)
+                break
         return tuple(rounds)
+
+    def _waiting(self) -> int:
+        return sum(len(account.fresh) for account in self._books.accounts.values())
 
     @property
     def accounts(self) -> Mapping[str, Account]:
