@@ -2,10 +2,13 @@
 
 import ast
 
+import pytest
+
 from gradkeeper.lint.program import Checked
 from gradkeeper.lint.rehearse import rehearse_files
 from gradkeeper.model.finding import Finding, Severity
 from gradkeeper.rules import ALL
+from tests.lint.linting import told
 
 
 def check(files: dict[str, str]) -> dict[str, Checked]:
@@ -92,3 +95,43 @@ def test_what_chance_may_avert_is_only_possible() -> None:
     stale = [one for one in found if one.rule == "GK101"]
     assert stale
     assert not any(one.certain for one in stale)
+
+
+IN_A_CLASS = """
+import torch
+
+class Algorithms:
+    class Plain:
+        def __init__(self, net):
+            self.net = net
+            self.optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+        def fit(self, loader):
+            for x in loader:
+                {zero}
+                self.net(x).mean().backward()
+                self.optimizer.step()
+"""
+IN_A_FUNCTION = """
+import torch
+
+def algorithm(rate):
+    class Plain:
+        def __init__(self, net):
+            self.net = net
+            self.optimizer = torch.optim.SGD(net.parameters(), lr=rate)
+
+        def fit(self, loader):
+            for x in loader:
+                {zero}
+                self.net(x).mean().backward()
+                self.optimizer.step()
+
+    return Plain
+"""
+
+
+@pytest.mark.parametrize("nested", [IN_A_CLASS, IN_A_FUNCTION])
+def test_a_class_is_found_wherever_it_is_defined(nested: str) -> None:
+    assert told(nested.format(zero="self.optimizer.zero_grad()")) == []
+    assert told(nested.format(zero="pass")) == ["GK101"]

@@ -839,7 +839,7 @@ def _start(
             function = outer
         _call_each_batch(m, program, node, function)
         return
-    cls = _find_class(m, frame, home)
+    cls = _find_class(m, frame, program.project.files[root.path], home)
     if cls is None:
         return
     start = cls.member("__init__")
@@ -978,6 +978,27 @@ def _find_function(m: Machine, frame: Frame, node: ast.AST) -> Function | None:
     return found if found is not None and found.code is node else None
 
 
-def _find_class(m: Machine, frame: Frame, node: ast.ClassDef) -> Class | None:
+def _find_class(m: Machine, frame: Frame, tree: ast.Module, node: ast.ClassDef) -> Class | None:
+    """A class of a file, which may lie in another one or in a function."""
     found = _defined(m, frame, node.name)
+    if not isinstance(found, Class) or found.code is not node:
+        around = _definitions_around(tree, node)
+        outer = around[-1] if around else None
+        if isinstance(outer, ast.ClassDef):
+            holder = _find_class(m, frame, tree, outer)
+            found = holder.members.get(node.name) if holder is not None else None
+        elif outer is not None:
+            found = m.define_class(node)
     return found if isinstance(found, Class) else None
+
+
+def _definitions_around(tree: ast.Module, node: ast.ClassDef) -> tuple[ast.AST, ...]:
+    """The functions and classes that a class lies in, outermost first."""
+    waiting: list[tuple[ast.AST, tuple[ast.AST, ...]]] = [(tree, ())]
+    while waiting:
+        one, around = waiting.pop()
+        if one is node:
+            return around
+        inner = (*around, one) if isinstance(one, DEFINITIONS) else around
+        waiting.extend((child, inner) for child in ast.iter_child_nodes(one))
+    return ()
