@@ -169,6 +169,21 @@ def test_in_a_large_project_the_nearest_callers_are_taken(monkeypatch: pytest.Mo
     assert together() == [{"steps.py", "near.py"}]
 
 
+def test_projects_side_by_side_are_as_large_as_each_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(grouping, "MOST_TOGETHER", 2)
+    projects = {
+        f"{folder}/{name}": text
+        for folder in ("first", "second", "third")
+        for name, text in {"main.py": main_with("steps", "train_step"), "steps.py": KEPT}.items()
+    }
+
+    assert sorted(found(projects)) == [
+        (f"{folder}/steps.py", "GK101") for folder in ("first", "second", "third")
+    ]
+
+
 @pytest.mark.parametrize("step", [CLEARED, KEPT])
 def test_a_name_that_one_of_two_modules_gives_ends_no_check(step: str) -> None:
     chosen = """\

@@ -177,7 +177,11 @@ def programs(sketches: Iterable[Sketch], sources: Sources = DISK) -> list[Progra
     for path, imported in edges.items():
         for file in imported:
             callers[file].add(path)
-    reaching = _within_reach(trains, callers)
+    reaching = {
+        path
+        for together in _components(trains, edges, callers)
+        for path in _within_reach(trains & together, callers)
+    }
     wanted = [path for path in asked if path in reaching]
     together = {path: (edges[path] | callers[path]) & reaching for path in reaching}
     found = []
@@ -307,6 +311,19 @@ def _closure(start: set[str], next_to: dict[str, set[str]]) -> set[str]:
         found |= new
         waiting += new
     return found
+
+
+def _components(
+    start: set[str], edges: dict[str, set[str]], callers: dict[str, set[str]]
+) -> Iterator[set[str]]:
+    """Files that imports connect, one way or the other: what is large is a project, not a run."""
+    together = {path: edges[path] | callers[path] for path in edges}
+    seen: set[str] = set()
+    for path in start:
+        if path not in seen:
+            found = _closure({path}, together)
+            seen |= found
+            yield found
 
 
 def _within_reach(trains: set[str], callers: dict[str, set[str]]) -> set[str]:
