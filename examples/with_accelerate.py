@@ -23,7 +23,7 @@ def main() -> None:
                 accelerator.backward(loss)
                 accelerator.clip_grad_norm_(model.parameters(), 1.0)
                 optimizer.step()
-    print("the books balance")
+    print("nothing found")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def main() -> None:
                 loss = nn.functional.mse_loss(model(inputs), targets)
                 fabric.backward(loss)
                 optimizer.step()
-    print("the books balance")
+    print("nothing found")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ def main() -> None:
 
     with watch(on_finding="raise"):
         Engine(train_step).run(loader, max_epochs=5)
-    print("the books balance")
+    print("nothing found")
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def _said(loop: Loop) -> str:
     if loop.checked.rehearsed < loop.checked.loops:
         why = next(one.why for one in loop.checked.training if one.why)
         return f"Nothing found, but not all of it was understood: {why}"
-    return "The books balance: nothing found"
+    return "Nothing found"
 
 
 def _told(finding: Finding) -> dict[str, Any]:

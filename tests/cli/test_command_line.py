@@ -15,6 +15,26 @@ def test_an_unknown_command_or_option_exits_with_2() -> None:
         assert stop.value.code == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "usage"),
+    [
+        ("check --nonsense train.py", "usage: gradkeeper check "),
+        ("rules --nonsense", "usage: gradkeeper rules "),
+        ("checkpoint show --nonsense runs", "usage: gradkeeper checkpoint show "),
+    ],
+)
+def test_an_unknown_option_is_answered_with_how_that_command_is_used(
+    words: str, usage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(words.split())
+
+    assert stop.value.code == 2
+    told = capsys.readouterr().err
+    assert told.startswith(usage)
+    assert told.endswith("error: unrecognized arguments: --nonsense\n")
+
+
 def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
     for name in COMMANDS:
         with pytest.raises(SystemExit) as stop:

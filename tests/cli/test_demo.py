@@ -93,7 +93,7 @@ def test_a_bug_at_another_line_than_told_fails_the_demo(
     code = main(["demo"])
 
     assert code == 1
-    assert "did not go as told: found {'GK101': 13" in capsys.readouterr().err
+    assert "did not go as it should: found {'GK101': 13" in capsys.readouterr().err
 
 
 def test_a_resume_that_is_not_exact_fails_the_demo(

@@ -38,7 +38,7 @@ def right(tmp_path: Path) -> str:
 def test_books_that_balance_exit_with_0(right: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", right]) == 0
 
-    assert capsys.readouterr().out == "the books balance: nothing found\n"
+    assert capsys.readouterr().out == "nothing found\n"
 
 
 def test_a_finding_exits_with_1_and_names_both_lines(

@@ -58,7 +58,7 @@ def test_a_change_is_told_when_it_is_saved(project: Path, watching: Watching) ->
     watching.wait_for("train.py:7:5  GK101 stale-gradient")
 
     (project / "train.py").write_text(MENDED)
-    watching.wait_for("the books balance: nothing found in 1 training loop")
+    watching.wait_for("nothing found in 1 training loop")
     (project / "train.py").write_text(f"# moved\n{STALE}")
 
     told = watching.wait_for("train.py:8:5  GK101 stale-gradient")
@@ -74,7 +74,7 @@ def test_a_new_file_and_new_settings_are_seen(project: Path, watching: Watching)
     watching.wait_for("no rule has the code or name 'GK999'")
     (project / "pyproject.toml").write_text("[tool.gradkeeper]\nignore = ['GK101']\n")
 
-    watching.wait_for("the books balance: nothing found in 2 training loops")
+    watching.wait_for("nothing found in 2 training loops")
 
 
 def test_nothing_is_told_twice(project: Path, watching: Watching) -> None:

@@ -110,7 +110,7 @@ def test_the_fix_can_be_applied(page: tuple[Any, list[str]]) -> None:
     until(browser, "1 finding")
 
     browser.execute_script("document.getElementById('apply').click()")
-    until(browser, "The books balance: nothing found")
+    until(browser, "Nothing found")
 
     written = browser.execute_script("return document.getElementById('code').value")
     assert written == f"{STALE}    optimizer.zero_grad()\n"

@@ -28,7 +28,7 @@ def example(request: pytest.FixtureRequest) -> Path:
 def test_the_example_is_silent(example: Path) -> None:
     done = run(example)
 
-    assert done.stdout == "the books balance\n", done.stderr
+    assert done.stdout == "nothing found\n", done.stderr
 
 
 def test_without_its_zero_grad_it_is_named_at_the_line(example: Path, tmp_path: Path) -> None:

@@ -115,11 +115,11 @@ def test_the_workflows_of_the_guide_use_what_is_there() -> None:
     page = (ROOT / "docs" / "guide" / "integrations.md").read_text()
     workflows = [yaml.safe_load(one) for one in re.findall(r"```yaml\n(name: .*?)```", page, re.S)]
     steps = [step for flow in workflows for job in flow["jobs"].values() for step in job["steps"]]
-    ours = [step for step in steps if step.get("uses", "").startswith("ADDRESS_OF_THIS_REPOSITORY")]
+    ours = [step for step in steps if step.get("uses", "").startswith("OWNER/gradkeeper")]
 
     assert len(ours) == 2
     for step in ours:
-        folder = step["uses"].removeprefix("ADDRESS_OF_THIS_REPOSITORY").split("@")[0].strip("/")
+        folder = step["uses"].removeprefix("OWNER/gradkeeper").split("@")[0].strip("/")
         inputs = yaml.safe_load((ROOT / folder / "action.yml").read_text())["inputs"]
         assert set(step.get("with", {})) <= set(inputs)
     assert workflows[0]["permissions"]["security-events"] == "write"

@@ -313,7 +313,7 @@ def test_a_fix_has_nothing_to_add_where_one_loss_feeds_two_optimizers(
 
     out, err = capsys.readouterr()
     assert err == "fixed 2, 0 left\n"
-    assert out == "the books balance: nothing found in 1 training loop\n"
+    assert out == "nothing found in 1 training loop\n"
 
 
 HELPERS = """\
@@ -378,8 +378,40 @@ def test_diff_counts_what_cannot_be_fixed_and_leaves_the_file(
 
     told = capsys.readouterr()
     assert told.out == ""
-    assert told.err == "1 found, 0 would be fixed\n"
+    count, left = told.err.splitlines()
+    assert count == "1 found, 0 would be fixed"
+    assert left.startswith("bypassed.py:11:5: GK302 scaler-bypassed: ")
+    assert left.endswith(" (no fix is known)")
     assert (here / "bypassed.py").read_text() == bypassed
+
+
+def test_diff_tells_what_stays_where_it_stands_now(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    never = "other = nn.Linear(4, 1)\nfor x in loader:\n    other(x).mean().backward()\n"
+    (here / "two.py").write_text(STALE + never.replace("for", f"{LATE_OPTIMIZER}for"))
+
+    assert check("two.py", "--diff") == 1
+
+    out, err = capsys.readouterr()
+    assert out.count("\n+    optimizer.zero_grad()\n") == 1
+    count, left = err.splitlines()
+    assert count == "2 found, 1 would be fixed"
+    assert left.startswith("two.py:13:5: GK107 never-stepped: ")
+
+
+def test_diff_tells_what_only_an_unsafe_fix_would_mend(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = "model(x).mean().backward()\noptimizer.step()"
+    (here / "perhaps.py").write_text(loop(f"if x.sum() > 0:\n    optimizer.zero_grad()\n{trained}"))
+
+    assert check("perhaps.py", "--diff", "--extend-select", "GK101") == 1
+    careful = capsys.readouterr().err
+    assert check("perhaps.py", "--diff", "--extend-select", "GK101", "--unsafe-fixes") == 1
+
+    assert careful.endswith(" (--unsafe-fixes would fix it)\n")
+    assert capsys.readouterr().err == "1 found, 1 would be fixed\n"
 
 
 def test_diff_of_a_clean_file_exits_zero_and_says_nothing(
@@ -435,7 +467,7 @@ def test_silence_says_what_it_is_worth(here: Path, capsys: pytest.CaptureFixture
     assert silence(capsys, ".") == "nothing found: no training loop was seen in 1 file\n"
 
     (here / "clean.py").write_text(CLEAN)
-    assert silence(capsys, ".") == "the books balance: nothing found in 1 training loop\n"
+    assert silence(capsys, ".") == "nothing found in 1 training loop\n"
     assert silence(capsys, ".", "--quiet") == ""
 
     (here / "unseen.py").write_text(

@@ -43,6 +43,45 @@ def test_the_step_of_the_loop_around_it_is_as_good_as_its_own() -> None:
     assert the_loop(code).why == ""
 
 
+WGAN = (
+    HEAD
+    + """\
+critic = nn.Linear(4, 1)
+critic_optimizer = torch.optim.SGD(critic.parameters(), lr=0.1)
+for epoch in range(3):
+    for x in loader:
+        for _ in range(5):
+            critic_optimizer.zero_grad()
+            critic(x).mean().backward()
+            critic_optimizer.step()
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+"""
+)
+
+
+def test_a_loop_that_trains_around_another_one_is_told_as_well() -> None:
+    found = loops(WGAN)
+
+    assert [loop.what for loop in found] == ["for x in loader", "for _ in range(5)"]
+    assert [loop.why for loop in found] == ["", ""]
+
+
+def test_an_epoch_around_a_function_with_the_loop_is_no_training_loop() -> None:
+    code = HEAD + (
+        "def train():\n"
+        "    for x in loader:\n"
+        "        optimizer.zero_grad()\n"
+        "        model(x).mean().backward()\n"
+        "        optimizer.step()\n"
+        "for epoch in range(3):\n"
+        "    train()\n"
+    )
+
+    assert the_loop(code).what == "for x in loader"
+
+
 def test_weights_that_are_moved_by_hand_are_a_step() -> None:
     by_hand = (
         "model.zero_grad()\nmodel(x).mean().backward()\n"

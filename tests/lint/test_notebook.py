@@ -282,6 +282,28 @@ def test_a_fix_changes_one_cell_and_no_other_byte(style: str, end: str) -> None:
     assert check_notebook(new.encode(), "a.ipynb").findings == []
 
 
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("style", STYLES)
+def test_a_diff_shows_cells_however_the_file_is_written(style: str) -> None:
+    made = json.loads(notebook(HEAD, LOOP, "print(1)"))
+    raw = json.dumps(made, **STYLES[style]).encode()  # type: ignore[arg-type]
+
+    code, text = shown(raw, "--diff")
+
+    assert code == 1
+    assert text.splitlines()[:2] == ["--- a/a.ipynb:cell 3", "+++ b/a.ipynb:cell 3"]
+    changed = [line for line in text.splitlines()[2:] if line.startswith(("-", "+"))]
+    assert changed == ["+    optimizer.zero_grad()"]
+
+
+@pytest.mark.parametrize("text", ["", "not JSON", "[]", '{"cells": 3}', '{"nbformat": 4}'])
+def test_what_is_no_notebook_is_told_with_a_way_out_for_notebooks(text: str) -> None:
+    (finding,) = check_notebook(text.encode(), "a.ipynb").findings
+
+    assert finding.message.startswith("cannot be read as a notebook: ")
+    assert finding.remedy == "open it in Jupyter and save it again, or leave the file out"
+
+
 def test_a_cell_that_is_one_string_stays_one() -> None:
     made = {"cells": [{"cell_type": "code", "source": HEAD + LOOP}], "nbformat": 4}
 

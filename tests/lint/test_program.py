@@ -250,4 +250,4 @@ def test_loops_that_a_caller_ran_count_as_rehearsed(capsys: pytest.CaptureFixtur
 
     main(["check", "."])
 
-    assert capsys.readouterr().out == "the books balance: nothing found in 1 training loop\n"
+    assert capsys.readouterr().out == "nothing found in 1 training loop\n"

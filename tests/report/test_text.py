@@ -63,4 +63,4 @@ def test_the_summary_counts_by_severity() -> None:
 
 
 def test_nothing_found_is_said_in_words() -> None:
-    assert text.render([]) == "the books balance: nothing found\n"
+    assert text.render([]) == "nothing found\n"

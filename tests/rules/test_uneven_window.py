@@ -96,11 +96,25 @@ def test_a_first_window_of_one_by_counting_from_zero_is_reported() -> None:
 
     (finding,) = script.findings()
 
-    assert (
-        finding.message
-        == "the first step() applied a single batch, its loss divided as if there were N"
+    assert finding.message == (
+        "step() applies the first batch alone, its loss divided as for a full window"
+    )
+    assert finding.detail == (
+        "account `optimizer`: credited on 5 once for the first step, several times for the next"
     )
     assert finding.site.line == 7
+
+
+def test_a_first_window_that_is_a_batch_short_is_told_of_the_step_before() -> None:
+    script = over_model(Script(LOOP))
+    epoch(script, 2, 3, 3)
+
+    (finding,) = script.findings()
+
+    assert finding.message.startswith("step() applies a window that is not full")
+    assert finding.detail == (
+        "account `optimizer`: credited on 5 fewer times for the step before than for this one"
+    )
 
 
 def test_counting_from_zero_is_reported_in_a_loop_without_loader_too() -> None:

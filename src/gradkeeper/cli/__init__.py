@@ -58,7 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: Sequence[str]) -> int:
-    args = build_parser(given).parse_args(given)
+    args, unknown = build_parser(given).parse_known_args(given)
+    if unknown:
+        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         return int(args.run(args))
     except CliError as error:
@@ -86,7 +88,7 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
             command.NAME, help=command.HELP, description=command.HELP, formatter_class=Help
         )
         command.configure(one)
-        one.set_defaults(run=command.run)
+        one.set_defaults(run=command.run, parser=one)  # which tells how the command is used
     return parser
 
 

@@ -72,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--explain-silence",
         action="store_true",
-        help="of each training loop: how it was rehearsed, or why not",
+        help="of each training loop: how it was rehearsed (followed in its source), or why not",
     )
     parser.add_argument(
         "--traceback", action="store_true", help="show where gradkeeper itself failed (GK001)"
@@ -323,8 +323,8 @@ def _nothing_found(results: list[tuple[str, Any]], args: argparse.Namespace) -> 
         why = "" if told else " (--explain-silence says why)"
         checked = _count(understood, "training loop")
         return f"nothing found: {checked} checked, {loops - understood} not understood{why}"
-    good = paint_for(sys.stdout, args.color).good("the books balance")
-    return f"{good}: nothing found in {_count(loops, 'training loop')}"
+    good = paint_for(sys.stdout, args.color).good("nothing found")
+    return f"{good} in {_count(loops, 'training loop')}"
 
 
 def _count(number: int, thing: str) -> str:

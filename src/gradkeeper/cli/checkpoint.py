@@ -28,10 +28,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     ):
         one = actions.add_parser(name, help=help_text, description=help_text)
         one.add_argument("folder", metavar="DIR", help=where)
+        one.set_defaults(parser=one)
     help_text = "which tensors and values differ, by how much: exit 0 if none, 1 if some"
     diff = actions.add_parser("diff", help=help_text, description=help_text)
     diff.add_argument("one", metavar="A", help="a checkpoint, or a folder for its newest")
     diff.add_argument("other", metavar="B", help="another")
+    diff.set_defaults(parser=diff)
     _configure_export(actions)
     _configure_import(actions)
 
@@ -62,6 +64,7 @@ def _configure_export(actions: Any) -> None:
         help="above this, a folder gets several files and an index (default: 5 GB)",
     )
     export.add_argument("--overwrite", action="store_true", help="replace weights that are there")
+    export.set_defaults(parser=export)
 
 
 def _configure_import(actions: Any) -> None:
@@ -75,6 +78,7 @@ def _configure_import(actions: Any) -> None:
     arrive.add_argument("folder", metavar="DIR", help="the new run's folder; a path or a URL")
     arrive.add_argument("--model", metavar="NAME", help="the model's key in it, if it is not clear")
     arrive.add_argument("--optimizer", metavar="NAME", help="the optimizer's")
+    arrive.set_defaults(parser=arrive)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,6 +1,7 @@
 """What `check --fix` does to files, and what `check --diff` shows of it."""
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from gradkeeper.cli.streams import complain, tell
 from gradkeeper.lint.check import check_bytes, check_program
 from gradkeeper.lint.files import Sources
 from gradkeeper.lint.fixes import ZEROED, Mended, diff, mend, shared
+from gradkeeper.lint.notebook import locate
 from gradkeeper.lint.program import Checked
 from gradkeeper.report.text import place
 
@@ -100,15 +102,48 @@ def fix(program: Program) -> "tuple[list[Finding], bool]":
 
 
 def show(program: Program) -> None:
-    """Prints what `fix` would change."""
-    before = len(program.left)
+    """Prints what `fix` would change, and beside it what it would leave."""
+    before = program.left
     program.mend()
     for path, mended in program.mended.items():
-        tell(diff(mended.old, mended.new, path))
+        for shown in _diffs(mended, path):
+            tell(shown)
     if before:
-        complain(f"{before} found, {program.fixed} would be fixed")
-    for remark in program.remarks:
-        complain(remark)
+        complain(f"{len(before)} found, {program.fixed} would be fixed")
+    for line in (*_left(before, program), *program.remarks):
+        complain(line)
+
+
+def _diffs(mended: Mended, path: str) -> Iterator[str]:
+    """Of a notebook cell by cell: its file may be a single line of JSON."""
+    if not path.endswith(".ipynb"):
+        yield diff(mended.old, mended.new, path)
+        return
+    new = locate(mended.new)
+    for number, cell in locate(mended.old).items():
+        if cell.text != new[number].text:
+            yield diff(f"{cell.text}\n", f"{new[number].text}\n", f"{path}:cell {number}")
+
+
+def _left(before: list["Finding"], program: Program) -> Iterator[str]:
+    """What stays, where it stands now; then what a fix brings to light."""
+    after = Counter((finding.site.file, finding.rule) for finding in program.left)
+    for finding in before:
+        kind = (finding.site.file, finding.rule)
+        usable = finding.fix is not None and (finding.fix.safe or program.unsafe)
+        if after[kind] and not usable:
+            after[kind] -= 1
+            way_out = "--unsafe-fixes would fix it" if finding.fix else "no fix is known"
+            yield f"{_line(finding)} ({way_out})"
+    for finding in program.left:
+        kind = (finding.site.file, finding.rule)
+        if after[kind]:
+            after[kind] -= 1
+            yield f"{_line(finding)} (once that is fixed)"
+
+
+def _line(finding: "Finding") -> str:
+    return f"{place(finding)}: {finding.rule} {finding.name}: {finding.message}"
 
 
 def _write(path: str, raw: bytes) -> None:

@@ -80,7 +80,7 @@ def rendered_as(name: str, findings: Iterable[Finding]) -> str:
 def write_findings(
     findings: Iterable[Finding], args: argparse.Namespace, *, nothing: str = ""
 ) -> None:
-    """`nothing` is what is said where there are none, if it is not that the books balance."""
+    """`nothing` is what is said where there are none, if there is more to say than that."""
     if args.output is None:
         tell(rendered(findings, args, sys.stdout, nothing=nothing))
         return

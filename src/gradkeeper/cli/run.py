@@ -155,7 +155,7 @@ class _Job:
 
 
 def _nothing(how: str, *, trained: bool) -> str:
-    """What is said if nothing was found; empty if that the books balance is all there is to say."""
+    """What is said if nothing was found; empty if that is all there is to say."""
     until = f"before the script {how}" if how else "while the script ran"
     if not trained:
         return f"no training was seen: no backward and no optimizer step happened {until}"
@@ -342,13 +342,14 @@ def _write(
     findings: list[Finding], args: argparse.Namespace, *, told: list[Finding], nothing: str
 ) -> None:
     """`told`: what was shown while the script ran; other ranks' findings were not."""
+    paint = paint_for(sys.stderr, args.color)
     if args.output is not None:
         write_findings(findings, args, nothing=nothing)
     elif args.format != "text" or not told:
-        sys.stderr.write(rendered(findings, args, sys.stderr, nothing=nothing))
+        nothing = nothing or paint.good("nothing found")
+        sys.stderr.write(rendered(findings, args, sys.stderr, nothing=f"gradkeeper: {nothing}"))
     else:
         known = {(said.rule, said.site) for said in told}
-        paint = paint_for(sys.stderr, args.color)
         for finding in findings:
             if (finding.rule, finding.site) not in known:
                 print(text.render_one(finding, paint=paint), file=sys.stderr)

@@ -301,7 +301,8 @@ def check_notebook(
         book = notebook.read(raw)
     except ValueError as error:
         why = f"cannot be read as a notebook: {error}"
-        return Checked([replace(unparsable(error, path), message=why)])
+        remedy = "open it in Jupyter and save it again, or leave the file out"
+        return Checked([replace(unparsable(error, path), message=why, remedy=remedy)])
     if book is None:
         return Checked()
     checked = check_source(book.text, path, rules or ALL, fixes=fixes, book=book)

@@ -57,7 +57,7 @@ def _training(program: Program, path: str, book: "Notebook | None") -> Iterator[
     """The loops of a file, and the functions that a framework calls for each batch."""
     coverage, facts = program.coverage, program.project.facts
     functions = coverage.driven(facts.functions_in(path))
-    for node in (*facts.training_in.get(path, ()), *functions):
+    for node in (*facts.told_in.get(path, ()), *functions):
         line: int = getattr(node, "lineno", 1)
         yield coverage.told(node, book.shown(line) if book else str(line))
 

@@ -16,7 +16,7 @@ COLOURS = {Severity.ERROR: "#d33", Severity.WARNING: "#b80", Severity.INFO: "#58
 def render(findings: Iterable[Finding]) -> str:
     shown = list(findings)
     if not shown:
-        return "<p>gradkeeper: the books balance, nothing found</p>"
+        return "<p>gradkeeper: nothing found</p>"
     parts = "".join(_one(finding) for finding in shown)
     return f"<div><p>gradkeeper: {escape(summary(shown).strip())}</p>{parts}</div>"
 

@@ -15,12 +15,11 @@ def render(
 ) -> str:
     """All findings and a summary; `quiet` leaves the summary out.
 
-    `nothing` is said where there are none, if it is not that the books balance.
+    `nothing` is what is said where there are none, if there is more to say than that.
     """
     shown = list(findings)
     if not shown:
-        balance = nothing or f"{paint.good('the books balance')}: nothing found"
-        return "" if quiet else f"{balance}\n"
+        return "" if quiet else f"{nothing or paint.good('nothing found')}\n"
     parts = [render_one(finding, paint=paint) for finding in shown]
     if not quiet:
         parts.append(summary(shown))

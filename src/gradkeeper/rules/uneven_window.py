@@ -70,15 +70,11 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
     if fault is None or entry.adjusted:
         return
     here = entry.event.site
-    more = "more" if now.size > last.size else "fewer"
-    often = f"{more} times for this step than for the one before"
-    if fault is HOOKED:
-        often = "once for each step"
     yield rule.found(
         entry,
         fault.message,
         detail=f"account {entry.owner.named_from(here)}: credited on {now.site.brief_from(here)} "
-        f"{often}",
+        f"{fault.often}",
         remedy=fault.remedy,
         because=[Because("credited", now.site, fault.note)],
     )
@@ -86,6 +82,8 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
 
 class Fault(NamedTuple):
     message: str
+    often: str
+    """How many backward calls each step applies."""
     remedy: str
     note: str = "fills windows of different sizes"
     """What the backward does."""
@@ -93,24 +91,29 @@ class Fault(NamedTuple):
 
 CARRIED_OVER = Fault(
     "step() applies the last batches of one epoch together with the first of the next",
+    "more times for this step than for the one before",
     "step() once more when an epoch ends, divided by the batches left; or drop them",
 )
 SHORT = Fault(
     "step() applies a window that is not full, its losses divided as if it were",
+    "fewer times for this step than for the one before",
     "divide by the batches the window holds, or let the number of batches be a multiple of N",
 )
+SHORT_BEFORE = SHORT._replace(often="fewer times for the step before than for this one")
+"""Seen only at the step that follows it: there the window is full."""
 LONG = Fault(
     "step() applies more batches than its losses are divided by",
+    "more times for this step than for the one before",
     "divide by the number of batches between two steps",
 )
 FIRST = Fault(
-    "the first step() applied a single batch, its loss divided as if there were N",
+    "step() applies the first batch alone, its loss divided as for a full window",
+    "once for the first step, several times for the next",
     "step where (i + 1) % N == 0: counted from 0, i % N == 0 holds for the first batch",
 )
-
-
 HOOKED = Fault(
     "step() in a backward hook applies each batch alone, its loss divided as if there were N",
+    "once for each step",
     "leave out the division, or step after N batches and not in the hook",
     "divides its loss as for a window of several",
 )
@@ -141,5 +144,5 @@ def _wrongly_divided(now: Window, last: Window) -> Fault | None:
     # By N, or by more: a framework may have divided once again.
     full = now.size == divisor or (now.size > last.size and divisor % now.size == 0)
     if full and last.size != divisor and same_epoch:
-        return FIRST if last.size == 1 else SHORT
+        return FIRST if last.size == 1 else SHORT_BEFORE
     return None

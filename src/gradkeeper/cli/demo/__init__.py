@@ -1,6 +1,6 @@
 """`gradkeeper demo`: three bugs found and mended, a training killed and resumed, a statement.
 
-It checks itself: whatever does not go as told ends it with exit code 1.
+It checks itself: whatever does not go as it should ends it with exit code 1.
 
 scripts   the scripts that it works on, as a user would have written them
 stage     words for the audience, commands shown with their output, expectations
@@ -58,12 +58,12 @@ def run(args: argparse.Namespace) -> int:
             with _place_for_page(args.output) as page:
                 play(Path(name), page)
     except UnexpectedError as error:
-        print(f"gradkeeper demo: did not go as told: {error}", file=sys.stderr)
+        print(f"gradkeeper demo: did not go as it should: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("gradkeeper demo: stopped", file=sys.stderr)
         return 130
-    say("", "All went as told.")
+    say("", "All four parts ended as they should.")
     return 0
 
 

@@ -191,6 +191,10 @@ class Facts:
     """The innermost loops with a backward in them."""
     training_in: dict[str, list[ast.AST]] = field(default_factory=dict)
     """The same, by file."""
+    told_in: dict[str, list[ast.AST]] = field(default_factory=dict)
+    """By file, those and the loops around them that train beside them, as a GAN's outer one."""
+    training_around: set[int] = field(default_factory=set)
+    """The latter."""
     makers: set[int] = field(default_factory=set)
     """Calls of which something comes that takes part in training: each time another one."""
     functions: list[tuple[ast.AST, ast.ClassDef | None]] = field(default_factory=list)
@@ -686,6 +690,7 @@ class _Survey:
     def _find_training(self) -> None:
         facts = self.facts
         facts.training.clear()
+        facts.training_around.clear()
         every = [line for line in self.lines if isinstance(line.node, LOOPS)]
         # Where no line credits anything, backward() may have been forgotten.
         loops = [line for line in every if line.credits] or [line for line in every if line.spends]
@@ -705,11 +710,19 @@ class _Survey:
             )
             if not nested:
                 facts.training.append(loop.node)
+            elif any(map(self._credits_beside_loops, _outside_loops(loop))):
+                facts.training_around.add(id(loop.node))
         innermost = {id(one) for one in facts.training}
+        named = innermost | facts.training_around
         for file, whole in facts.read_files():
-            facts.training_in[file] = [
-                line.node for line in whole.in_order() if id(line.node) in innermost
-            ]
+            told = [line.node for line in whole.in_order() if id(line.node) in named]
+            facts.told_in[file] = told
+            facts.training_in[file] = [node for node in told if id(node) in innermost]
+
+    def _credits_beside_loops(self, line: Line) -> bool:
+        """A backward, its own or of a function in which no loop trains."""
+        without_loops = self.facts.credit_names - self.facts.loop_names
+        return bool(line.acts & CREDITS or line.refers & without_loops)
 
     def _find_functions_that_train(self) -> None:
         facts = self.facts

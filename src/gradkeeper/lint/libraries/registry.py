@@ -265,7 +265,7 @@ class StandardLibraries:
     def loop_begins(self, m: Machine, loop: Loop) -> None:
         if loop.iterable is not None:
             unknowns.keep(m, loop.iterable)
-        if loop.kind == "batches":
+        if loop.kind == "batches" or id(loop.node) in m.facts.training_around:
             m.state(Tape).loops.setdefault(loop.node, 0)
         if loop.kind == "batches" and self._spends(m, loop):
             if isinstance(loop.node, (ast.For, ast.AsyncFor)):
@@ -277,8 +277,10 @@ class StandardLibraries:
             assert loop.site is not None
             tape = m.state(Tape)
             tape.round_due = (self._source(m, loop), loop.site)
+        rounds = m.state(Tape).loops
+        if loop.node in rounds:
             # The only round that there is shows as much as two.
-            tape.loops[loop.node] += 2 if loop.exact and loop.rounds == 1 else 1
+            rounds[loop.node] += 2 if loop.exact and loop.rounds == 1 else 1
 
     def loop_ends(self, m: Machine, loop: Loop) -> None:
         tape = m.state(Tape)
