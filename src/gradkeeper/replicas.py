@@ -99,5 +99,5 @@ def first_difference(rows: Sequence[tuple[float, Sequence[tuple[int, Sums]]]]) -
     for place, (rounding, held) in enumerate(rows):
         odd = odd_ones([sums for _, sums in held], rounding)
         if odd:
-            return Difference(place, tuple(held[one][0] for one in odd))
+            return Difference(place, tuple(held[number][0] for number in odd))
     return None

@@ -307,10 +307,10 @@ def saved_storages(node: Any) -> dict[int, SavedStorage]:
     for name in dir(node):
         if name.startswith("_raw_saved_"):
             saved = getattr(node, name)
-            for one in saved if isinstance(saved, tuple | list) else (saved,):
-                if getattr(one, "unpack_hook", _nothing) is not None:
+            for value in saved if isinstance(saved, tuple | list) else (saved,):
+                if getattr(value, "unpack_hook", _nothing) is not None:
                     continue  # of another torch, or with a hook
-                tensor = one.data
+                tensor = value.data
                 if isinstance(tensor, Tensor) and tensor.layout is torch.strided:
                     storage = tensor.untyped_storage()
                     found[storage._cdata] = SavedStorage(storage)

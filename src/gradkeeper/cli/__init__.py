@@ -84,11 +84,12 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     named = [name for name in COMMANDS if name in arguments[:1]]
     for command in map(load, named or COMMANDS):
-        one = commands.add_parser(
+        subparser = commands.add_parser(
             command.NAME, help=command.HELP, description=command.HELP, formatter_class=Help
         )
-        command.configure(one)
-        one.set_defaults(run=command.run, parser=one)  # which tells how the command is used
+        command.configure(subparser)
+        # which tells how the command is used
+        subparser.set_defaults(run=command.run, parser=subparser)
     return parser
 
 

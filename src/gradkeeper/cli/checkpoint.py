@@ -26,9 +26,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ("show", "what is in it"),
         ("verify", "compare every file with its checksum: exit 0 if good, 1 if damaged"),
     ):
-        one = actions.add_parser(name, help=help_text, description=help_text)
-        one.add_argument("folder", metavar="DIR", help=where)
-        one.set_defaults(parser=one)
+        action = actions.add_parser(name, help=help_text, description=help_text)
+        action.add_argument("folder", metavar="DIR", help=where)
+        action.set_defaults(parser=action)
     help_text = "which tensors and values differ, by how much: exit 0 if none, 1 if some"
     diff = actions.add_parser("diff", help=help_text, description=help_text)
     diff.add_argument("one", metavar="A", help="a checkpoint, or a folder for its newest")

@@ -50,8 +50,8 @@ def run(args: argparse.Namespace) -> int:
     if args.folder is not None:
         changed = _changed(args.folder, here, VERSION)
         wrong += changed
-        for one in changed or ["saved on a machine as this one"]:
-            tell(_line("checkpoint", one))
+        for change in changed or ["saved on a machine as this one"]:
+            tell(_line("checkpoint", change))
     if args.probe is not None:
         probe = _probe(args.probe)
         tell(_line("probe", str(probe)))

@@ -77,9 +77,10 @@ class Program:
     def _remark(self, path: str) -> None:
         """What steps that now zero go on doing: it may be meant, or it is the other half."""
         told = {(finding.rule, finding.cell, finding.site.line) for finding in self.found[path]}
-        for one in self._again(path, self.held, (shared,)).get(path, []):
-            if one.rule == shared.code and (one.rule, one.cell, one.site.line) not in told:
-                self.remarks.append(f"{place(one)}: {one.message}: {one.remedy}")
+        for finding in self._again(path, self.held, (shared,)).get(path, []):
+            where = (finding.rule, finding.cell, finding.site.line)
+            if finding.rule == shared.code and where not in told:
+                self.remarks.append(f"{place(finding)}: {finding.message}: {finding.remedy}")
 
     def _read(self, path: str) -> bytes:
         try:

@@ -99,7 +99,7 @@ class Account:
         paths = sorted({_layer(parameter) for parameter in self.parameters})
         known = [path for path in paths if path][:MOST_LAYERS] or [variable(self.name)]
         more = len(paths) > len(known) or 0 < len(self.parameters) < self.size
-        return ", ".join(f"`{word}`" for word in known) + (" and others" if more else "")
+        return ", ".join(f"`{path}`" for path in known) + (" and others" if more else "")
 
     @property
     def label(self) -> str:

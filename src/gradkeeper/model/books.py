@@ -77,10 +77,10 @@ class Books:
         if found is None:
             return None
         self.optimizers[name] = found
-        for one in found.accounts:
-            account = self.account(one)
+        for held in found.accounts:
+            account = self.account(held)
             owners = dict.fromkeys((*account.owners, name))
-            self.accounts[one] = replace(account, owners=tuple(owners))
+            self.accounts[held] = replace(account, owners=tuple(owners))
         return found
 
     def owners_of(self, names: Iterable[str]) -> frozenset[str]:
@@ -243,7 +243,7 @@ class Books:
             known = joined.get(trail.site)
             joined[trail.site] = known.joined(trail) if known else trail
         regular = {
-            value.site: value for value in self.trails.values() if value.regular and not value.told
+            trail.site: trail for trail in self.trails.values() if trail.regular and not trail.told
         }
         return list({**joined, **regular}.values())
 

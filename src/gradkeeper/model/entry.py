@@ -80,7 +80,9 @@ class Entry(Generic[E]):
     @property
     def empty(self) -> bool:
         """A step that found nothing, not even what was spent before."""
-        return self.spends and not any(value.fresh or value.lots for value in self.before.values())
+        return self.spends and not any(
+            account.fresh or account.lots for account in self.before.values()
+        )
 
     @property
     def escaped(self) -> bool:

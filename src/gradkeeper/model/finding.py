@@ -140,18 +140,18 @@ def _graver(severity: Severity, other: Severity) -> Severity:
     return min(severity, other, key=order.index)
 
 
-def _either(one: str | None, other: str | None) -> str | None:
+def _either(setting: str | None, other: str | None) -> str | None:
     """The setting under which at least one of two findings holds."""
-    if one is None or other is None:
+    if setting is None or other is None:
         return None
-    return one if one == other else f"{one} or {other}"
+    return setting if setting == other else f"{setting} or {other}"
 
 
-def _least(one: int | None, other: int | None) -> int | None:
-    known = [step for step in (one, other) if step is not None]
+def _least(step: int | None, other: int | None) -> int | None:
+    known = [number for number in (step, other) if number is not None]
     return min(known, default=None)
 
 
-def _most(one: int | None, other: int | None) -> int | None:
-    known = [step for step in (one, other) if step is not None]
+def _most(step: int | None, other: int | None) -> int | None:
+    known = [number for number in (step, other) if number is not None]
     return max(known, default=None)

@@ -88,9 +88,7 @@ def _bypass(books: Books, credits: tuple[Credit, ...]) -> tuple[Account, ...]:
     names = dict.fromkeys(name for credit in credits for name in credit.accounts)
     found = (books.accounts.get(name) for name in names)
     orphans = tuple(
-        candidate
-        for candidate in found
-        if candidate and candidate.trainable and not candidate.owners
+        account for account in found if account and account.trainable and not account.owners
     )
     for orphan in orphans:
         books.accounts[orphan.name] = replace(orphan, bypassed=orphan.bypassed + 1)

@@ -29,7 +29,7 @@ def window_of(credits: Iterable[Credit], batch: int, last: Window | None) -> Win
     Accounts hold backwards in different orders: what came first counts first.
     """
     by_site: dict[Site, list[Credit]] = {}
-    for credit in sorted(credits, key=lambda one: one.number):
+    for credit in sorted(credits, key=lambda credit: credit.number):
         if not credit.by_hand:
             by_site.setdefault(credit.site, []).append(credit)
     if not by_site:

@@ -103,7 +103,9 @@ def _zeroed_on_purpose(entry: Entry[Step]) -> bool:
 
 def _zeroed_before(entry: Entry[Step]) -> Site | None:
     """Gradients did come, and were zeroed where that may be meant: inside a closure, say."""
-    accounts = [value for value in entry.before.values() if value.credited and value.zeroed_at]
+    accounts = [
+        account for account in entry.before.values() if account.credited and account.zeroed_at
+    ]
     return accounts[0].zeroed_at if accounts else None
 
 

@@ -70,7 +70,7 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
     own = [credit for credit in entry.spent if not credit.spent_by and not credit.by_hand]
     lines = {credit.site for credit in own}
     spent = [credit for credit in entry.spent if credit.spent_by and credit.site not in lines]
-    foreign = next((one for one in spent if own and _leaked(one, own, entry)), None)
+    foreign = next((credit for credit in spent if own and _leaked(credit, own, entry)), None)
     if foreign is None:
         return
     here, owner = entry.event.site, entry.owner

@@ -43,7 +43,7 @@ rule = Rule("GK603", "late-zero", Severity.INFO, __doc__)
 
 @rule.at(Backward)
 def check(entry: Entry[Backward]) -> Iterator[Finding]:
-    late = next((value for value in entry.before.values() if value.zeroed_late), None)
+    late = next((account for account in entry.before.values() if account.zeroed_late), None)
     if late is None or late.zeroed_late is None:
         return
     here, line = late.zeroed_late, entry.event.site

@@ -77,7 +77,7 @@ rule = Rule("GK404", "optimizer-not-restored", Severity.WARNING, __doc__)
 def check(entry: Entry[Save]) -> Iterator[Finding]:
     """Where a run that went on from a file writes the same one anew."""
     owners = entry.optimizers.values()
-    if not entry.event.path or any(one.remembers or _is_out_of_sight(one) for one in owners):
+    if not entry.event.path or any(owner.remembers or _is_out_of_sight(owner) for owner in owners):
         return
     for owner in owners:
         if owner.stateful and owner.real:

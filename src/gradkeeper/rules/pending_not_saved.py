@@ -71,12 +71,12 @@ def at_step(entry: Entry[Step]) -> Iterator[Finding]:
 def at_close(entry: Entry[Close]) -> Iterator[Finding]:
     """Saved to go on from, and then the run ended."""
     waiting = [
-        value
-        for value in entry.pending.values()
-        if value.saved_to_resume
-        and not value.spent_by
-        and not value.excuse
-        and _waits(entry, value)
+        credit
+        for credit in entry.pending.values()
+        if credit.saved_to_resume
+        and not credit.spent_by
+        and not credit.excuse
+        and _waits(entry, credit)
     ]
     if waiting:
         yield _found(entry, waiting)

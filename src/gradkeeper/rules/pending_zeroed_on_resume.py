@@ -60,7 +60,9 @@ rule = Rule("GK402", "pending-zeroed-on-resume", Severity.ERROR, __doc__)
 
 @rule.at(Zero)
 def check(entry: Entry[Zero]) -> Iterator[Finding]:
-    restored = [value for value in entry.pending.values() if value.restored and not value.spent_by]
+    restored = [
+        credit for credit in entry.pending.values() if credit.restored and not credit.spent_by
+    ]
     if not restored:
         return
     here, loaded = entry.event.site, restored[0].site

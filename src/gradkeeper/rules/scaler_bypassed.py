@@ -63,7 +63,9 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
 
 
 def _still_scaled(entry: Entry[Step], owner: Optimizer) -> Iterator[Finding]:
-    scaled = [value.scaler for value in entry.before.values() if value.scaler and value.fresh]
+    scaled = [
+        account.scaler for account in entry.before.values() if account.scaler and account.fresh
+    ]
     if not scaled:
         return
     here, line, scaler = entry.event.site, entry.spent[-1].site, variable(scaled[0])

@@ -165,7 +165,7 @@ class Service:
         if only and not any(str(kind).startswith("quickfix") for kind in only):
             return await self._fix_all(path, held, [str(kind) for kind in only])
         first, last = params.range.start.line + 1, params.range.end.line + 1
-        if not any(first <= one.site.line <= last for one in self._said.get(path, [])):
+        if not any(first <= finding.site.line <= last for finding in self._said.get(path, [])):
             return []
         findings = await self._at_work(lambda: self._projects.with_fixes(path, held))
         text_of = self._texts(held)

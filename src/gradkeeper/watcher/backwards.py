@@ -228,7 +228,7 @@ class Backwards:
         credited = self._credit(self._cohorts.everyone(), self._site)
         if any(cohort.hidden for cohort in credited):
             return  # what is remembered of them at each backward is no routine
-        others = [one for one in self._cohorts.everyone() if one not in credited]
+        others = [cohort for cohort in self._cohorts.everyone() if cohort not in credited]
         expected = OnlyCredited(credited, others)
         fast_path.learn_ending(start, self._site, expected, (Credited(credited),))
 

@@ -175,11 +175,11 @@ class GradientSync:
                 shard = self._shards.of(mark)
                 if shard is not None and not wrappers:
                     return shard.is_synced()
-        return next((value for value in wrappers.values() if value is not None), None)
+        return next((synced for synced in wrappers.values() if synced is not None), None)
 
     def wrappers(self, parameters: list[torch.Tensor]) -> list[Wrapper]:
         found = (self._of.get(id(parameter)) for parameter in parameters)
-        return list(dict.fromkeys(candidate for candidate in found if candidate is not None))
+        return list(dict.fromkeys(wrapper for wrapper in found if wrapper is not None))
 
     def replicas(self, parameter: torch.Tensor) -> tuple[int, ...]:
         """The ranks that should hold what this one does of a parameter; none where there are no

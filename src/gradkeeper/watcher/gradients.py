@@ -405,7 +405,7 @@ class Cohorts:
         return part, rest
 
     def _name(self, marks: list[Mark], whole: str) -> str:
-        alive = [one for mark in marks if (one := mark.parameter()) is not None]
+        alive = [tensor for mark in marks if (tensor := mark.parameter()) is not None]
         paths = [path for tensor in alive if (path := self._path(tensor))]
         shared = common_path(paths) if len(paths) == len(alive) else ""
         return self._names.unique(shared or f"{whole.partition(':')[0]}:{len(marks)} of them")
@@ -419,8 +419,8 @@ class Cohorts:
 
     def sweep(self) -> list[Cohort]:
         """Cohorts whose parameters are all gone."""
-        return [one for one in self if all(mark.parameter() is None for mark in one.marks)]
+        return [cohort for cohort in self if all(mark.parameter() is None for mark in cohort.marks)]
 
     def parameters(self, cohort: Cohort) -> list[str]:
-        alive = [one for mark in cohort.marks if (one := mark.parameter()) is not None]
-        return [self._path(one) or f"tensor{tuple(one.shape)}" for one in alive[:4]]
+        alive = [tensor for mark in cohort.marks if (tensor := mark.parameter()) is not None]
+        return [self._path(tensor) or f"tensor{tuple(tensor.shape)}" for tensor in alive[:4]]

@@ -89,13 +89,13 @@ def _near(node: Any, most: int) -> Iterator[Any]:
     """A node and those that lie behind it by sums and products alone."""
     waiting, seen = [node], {node}
     while waiting and len(seen) <= most:
-        one = waiting.pop(0)
-        if one is None:
+        near = waiting.pop(0)
+        if near is None:
             continue
-        yield one
-        kind = type(one).__name__
+        yield near
+        kind = type(near).__name__
         if kind in ARITHMETIC or kind in TRANSPARENT:
-            new = [branch for branch, _ in one.next_functions if branch not in seen]
+            new = [branch for branch, _ in near.next_functions if branch not in seen]
             seen.update(new)
             waiting.extend(new)
 
@@ -107,20 +107,16 @@ def _addition(code: CodeType, name: str) -> tuple[int, int] | None:
     """
     loops = find_loops(code)
     before: dis.Instruction | None = None
-    for get_instruction in dis.get_instructions(code):
-        if (
-            get_instruction.opname in STORES
-            and get_instruction.argval == name
-            and before is not None
-        ):
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in STORES and instruction.argval == name and before is not None:
             inside = (
-                any(loop.holds(get_instruction.offset) for loop in loops)
-                or get_instruction.opname == "STORE_ATTR"
+                any(loop.holds(instruction.offset) for loop in loops)
+                or instruction.opname == "STORE_ATTR"
             )
             if inside and before.opname == "BINARY_OP" and before.argrepr in ("+", "+="):
-                positions = get_instruction.positions
+                positions = instruction.positions
                 if positions is not None and positions.lineno is not None:
                     return positions.lineno, positions.col_offset or 0
-        if get_instruction.opname not in ("CACHE", "SWAP", "COPY", "LOAD_FAST", "LOAD_NAME"):
-            before = get_instruction
+        if instruction.opname not in ("CACHE", "SWAP", "COPY", "LOAD_FAST", "LOAD_NAME"):
+            before = instruction
     return None

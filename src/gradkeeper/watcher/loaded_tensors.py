@@ -41,7 +41,7 @@ class LoadedTensors:
         if not self._loaded or tensor.is_sparse or not tensor.any():
             return False
         alive = (reference() for reference, _, _ in self._loaded.values())
-        return any(parameter is not None and _equal(parameter, tensor) for parameter in alive)
+        return any(loaded is not None and _equal(loaded, tensor) for loaded in alive)
 
     def is_from_disk(self, tensor: object) -> bool:
         found = self._found(tensor)

@@ -25,7 +25,7 @@ class LoaderStates:
     def told(self, loader: object, name: str) -> None:
         self._told[loader] = self._told.get(loader, 0) + 1
         self._names[loader] = name
-        self.waiting = self.waiting or any(value() is loader for value, _ in self._made.values())
+        self.waiting = self.waiting or any(known() is loader for known, _ in self._made.values())
 
     def overrun(self, iterator: object) -> str | None:
         """The loader that was told after this iterator of it was made; each is named once."""

@@ -134,8 +134,8 @@ class Rounds:
     def _around(self, frames: list[FrameType], depth: int) -> Loop | None:
         """The innermost loop of a frame that steps, around where it is."""
         frame = frames[depth]
-        around = [one for one in self._loops_of(frame.f_code) if one.holds(frame.f_lasti)]
-        around = [one for one in around if self._is_stepping(frames, depth, one)]
+        around = [loop for loop in self._loops_of(frame.f_code) if loop.holds(frame.f_lasti)]
+        around = [loop for loop in around if self._is_stepping(frames, depth, loop)]
         return min(around, key=lambda loop: loop.end - loop.start, default=None)
 
     def _learn(self, frame: FrameType, before: list[CodePlace], passed: Round | None) -> None:
@@ -170,10 +170,10 @@ class Rounds:
         frames.reverse()
         return frames
 
-    def _innermost(self, frame: FrameType, one: int, other: int) -> Loop | None:
+    def _innermost(self, frame: FrameType, place: int, other: int) -> Loop | None:
         """The innermost loop of a frame around both places."""
         loops = self._loops_of(frame.f_code)
-        around = [loop for loop in loops if loop.holds(one) and loop.holds(other)]
+        around = [loop for loop in loops if loop.holds(place) and loop.holds(other)]
         return min(around, key=lambda loop: loop.end - loop.start, default=None)
 
     def _is_stepping(self, frames: list[FrameType], depth: int, loop: Loop) -> bool:
@@ -181,7 +181,7 @@ class Rounds:
         if loop.steps or (id(code), loop.start) in self._stepping:
             return True
         inner = [frame.f_code for frame in frames[depth + 1 :]]
-        found = any("step" in one.co_names for one in inner) or _mentions_step(
+        found = any("step" in called.co_names for called in inner) or _mentions_step(
             code, frames[depth].f_globals, DEPTH, within=loop
         )
         if found:
@@ -203,7 +203,7 @@ class Rounds:
     def _round(self, frame: FrameType, loop: Loop, *, begins: bool = False) -> Round:
         source = f"the loop at line {loop.line} of {frame.f_code.co_name}"
         outer = self._outer(frame, loop)
-        now = (_token(frame), tuple(_values(frame, one.targets) for one in outer))
+        now = (_token(frame), tuple(_values(frame, around.targets) for around in outer))
         self.source = source
         known = source in self._epochs
         before = self._epochs.get(source)
@@ -212,9 +212,9 @@ class Rounds:
 
     def _outer(self, frame: FrameType, loop: Loop) -> list[Loop]:
         return [
-            one
-            for one in self._loops_of(frame.f_code)
-            if one.start <= loop.start and loop.end <= one.end and one is not loop
+            other
+            for other in self._loops_of(frame.f_code)
+            if other.start <= loop.start and loop.end <= other.end and other is not loop
         ]
 
 

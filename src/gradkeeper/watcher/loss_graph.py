@@ -248,8 +248,8 @@ def _is_batchmean(node: Any, kind: str) -> bool:
     return bool(_factor(node, kind) == 1.0 / sizes[0])
 
 
-def _times(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one * other
+def _times(factor: float | None, other: float | None) -> float | None:
+    return None if factor is None or other is None else factor * other
 
 
 def _operand(node: Any) -> Any:

@@ -78,7 +78,7 @@ class ManualChanges:
         unknown = by_verdict.pop("", [])
         if unknown:
             # Not looked at of late: they go with the others.
-            by_verdict[max(by_verdict, key=lambda one: len(by_verdict[one]))] += unknown
+            by_verdict[max(by_verdict, key=lambda verdict: len(by_verdict[verdict]))] += unknown
         for verdict, marks in by_verdict.items():
             if verdict == SAME:
                 continue
@@ -174,7 +174,7 @@ class ManualChanges:
 
     def _assignments(self, cohort: Cohort) -> list[Assigned]:
         found = (self._assignment(mark.parameter()) for mark in cohort.marks)
-        return [candidate for candidate in found if candidate is not None]
+        return [assigned for assigned in found if assigned is not None]
 
     def _assignment(self, parameter: torch.Tensor | None) -> Assigned | None:
         known = self._sites.get(id(parameter))

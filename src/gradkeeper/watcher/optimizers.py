@@ -107,9 +107,11 @@ class Optimizers:
             self._log.flush()
             self._accounts.post(ev.Escape, site, (name,), tuple(owner.accounts))
             self._accounts.post(ev.Close, site, (name,), True)
-            for known in [one for one, other in self._owners.items() if other is owner]:
+            for known in [held for held, other in self._owners.items() if other is owner]:
                 del self._owners[known]
-            self._by_id = {key: one for key, one in self._by_id.items() if one[1] is not owner}
+            self._by_id = {
+                key: entry for key, entry in self._by_id.items() if entry[1] is not owner
+            }
             del self._by_name[name]
             self._names.release(name)
         for cohort in given_up:
@@ -215,9 +217,9 @@ class Optimizers:
                 return
             found = [thing for thing in search.everywhere() if issubclass(type(thing), Optimizer)]
         else:
-            found = [one for reference in self._candidates if (one := reference()) is not None]
+            found = [alive for reference in self._candidates if (alive := reference()) is not None]
         self._candidates = [
-            weakref.ref(adopt_owner) for adopt_owner in self._adopt_owners(found, leaves)
+            weakref.ref(optimizer) for optimizer in self._adopt_owners(found, leaves)
         ]
 
     def _adopt_owners(self, found: list[Any], leaves: list[torch.Tensor]) -> list[Any]:
@@ -297,7 +299,7 @@ class Optimizers:
 
     def is_elsewhere(self, parameter: torch.Tensor) -> bool:
         """Owned by an optimizer that is not watched."""
-        return any(id(one) == id(parameter) for own in self._ignored for one in _parameters(own))
+        return any(ignored is parameter for own in self._ignored for ignored in _parameters(own))
 
     def open_orphans(self, parameters: list[torch.Tensor], site: Site) -> None:
         self._learn(parameters)

@@ -170,7 +170,7 @@ def gather(
     everybody, all_runs, held = list(findings), [kept.runs], [kept.replicas]
     for other in range(1, size):
         told = _hear(store, other, patience)
-        everybody += [_finding(one) for one in told.get("findings", ())]
+        everybody += [_finding(record) for record in told.get("findings", ())]
         all_runs.append(told.get("runs"))
         held.append(told.get("replicas", {}))
     auditor = Auditor(ALL)
@@ -190,14 +190,12 @@ def _parted(runs: list[list[Any] | None]) -> Iterator[ev.Digest]:
 def compared(held: list[dict[str, Any]]) -> Iterator[ev.Replicas]:
     """The weights of all ranks, as `Replicas.told` gives them, after each step that was looked at
     by those who should hold the same."""
-    for optimizer in dict.fromkeys(name for parameter in held for name in parameter):
+    for optimizer in dict.fromkeys(name for replicas in held for name in replicas):
         mine = {
-            rank: parameter[optimizer]
-            for rank, parameter in enumerate(held)
-            if optimizer in parameter
+            rank: replicas[optimizer] for rank, replicas in enumerate(held) if optimizer in replicas
         }
         equal: int | None = None
-        for step in sorted({sample[0] for value in mine.values() for sample in value["samples"]}):
+        for step in sorted({sample[0] for own in mine.values() for sample in own["samples"]}):
             event = _at_step(optimizer, step, mine, len(held))
             if event is None:
                 continue

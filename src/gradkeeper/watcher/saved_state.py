@@ -39,9 +39,7 @@ class SavedState:
         if isinstance(thing, torch.nn.Module):
             thing = dict(thing.named_parameters())
         found = list(tensors_in(thing))
-        places = {
-            candidate.data_ptr() for candidate, _ in found if candidate.layout is torch.strided
-        }
+        places = {tensor.data_ptr() for tensor, _ in found if tensor.layout is torch.strided}
         accounts = [cohort for cohort in self._cohorts if _lies_in(cohort.marks, places)]
         if not accounts:
             return
@@ -56,7 +54,7 @@ class SavedState:
         named = any("grad" in path.lower() for _, path in found)
         names = tuple(account.name for account in accounts if account.name in self._cohorts.all)
         owners = self._optimizers.all_names() if _has_optimizer(thing, DEPTH) else ()
-        path = path if all(_is_plain(one) for _, one in self._optimizers.named()) else ""
+        path = path if all(_is_plain(known) for _, known in self._optimizers.named()) else ""
         gradients = named or bool(grads & places)
         self._accounts.post(ev.Save, site, names, owners, gradients, True, path)
 
@@ -71,7 +69,7 @@ class SavedState:
         if touched:
             site = self._arrivals.arrive()
             disk = any(self.loaded.is_from_disk(value) for value in state.values())
-            names = tuple(one.name for one in touched)
+            names = tuple(cohort.name for cohort in touched)
             self._accounts.post(ev.Restore, site, names, False, disk, path)
         for cohort in touched:
             for mark in cohort.marks:
@@ -80,9 +78,10 @@ class SavedState:
     def _adopted(self, cohorts: list[Cohort]) -> None:
         """Some of what an optimizer owns now may have been loaded before there was one."""
         for cohort in cohorts if self._early else ():
-            alive = [one for one in (mark.parameter() for mark in cohort.marks) if one is not None]
-            known = [self._early.pop(id(tensor), None) for tensor in alive]
-            found = [word for word in known if word is not None and word[0]() is not None]
+            held = (mark.parameter() for mark in cohort.marks)
+            alive = [parameter for parameter in held if parameter is not None]
+            known = [self._early.pop(id(parameter), None) for parameter in alive]
+            found = [early for early in known if early is not None and early[0]() is not None]
             if found and len(found) == len(alive):
                 _, path, site = found[0]
                 self._accounts.post(ev.Restore, site, (cohort.name,), False, True, path)

@@ -88,6 +88,6 @@ def variables_of(frame: FrameType) -> dict[str, Any]:
 
 def everywhere() -> Iterator[Any]:
     """All optimizers and modules there are."""
-    for get_object in gc.get_objects():
-        if issubclass(type(get_object), KINDS):
-            yield get_object
+    for thing in gc.get_objects():
+        if issubclass(type(thing), KINDS):
+            yield thing

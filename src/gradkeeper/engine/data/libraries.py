@@ -77,8 +77,8 @@ def _stages(stage: Any) -> Iterator[Any]:
     inner = getattr(stage, "ex_iterable", None)
     if inner is not None:
         yield from _stages(inner)
-    for one in getattr(stage, "ex_iterables", ()):
-        yield from _stages(one)
+    for mixed in getattr(stage, "ex_iterables", ()):
+        yield from _stages(mixed)
 
 
 # What gives other batches in each process, and would be found out only at the resume.

@@ -50,7 +50,7 @@ class ReadFeed:
         self._count = BatchCount(ended=True)
         # Workers that stay carry their random numbers on from epoch to epoch, and only reading it
         # all again brings new ones there.
-        self._whole = any(one.persistent_workers for one in _loaders_within(loader))
+        self._whole = any(inner.persistent_workers for inner in _loaders_within(loader))
         self._source: Iterator[Any] = iter(())
         self._history: list[list[Any]] = []
         """By epoch: how often a batch was asked for, and the numbers it is shuffled by."""

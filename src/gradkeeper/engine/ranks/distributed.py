@@ -56,24 +56,24 @@ def counts_of(pending: Pending, norm: Tensor | None) -> tuple[dict[str, float], 
     return facts, weights
 
 
-def put_totals(pending: Pending, words: list[Status], unit: float, last: float) -> None:
+def put_totals(pending: Pending, statuses: list[Status], unit: float, last: float) -> None:
     """From now on, the window's numbers are those of all ranks. Of ranks that read the same, one
-    has a word here.
+    has a status here.
 
     Gradients were averaged, so the unit counts once for each rank; the loss follows them.
     """
-    ranks = len(words)
-    pending.weights = Tally(unit * ranks, sum(word.weight for word in words), last)
-    pending.counted = int(sum(word.counted for word in words))
-    pending.credits = int(sum(word.credits for word in words))
+    ranks = len(statuses)
+    pending.weights = Tally(unit * ranks, sum(status.weight for status in statuses), last)
+    pending.counted = int(sum(status.counted for status in statuses))
+    pending.credits = int(sum(status.credits for status in statuses))
     if pending.credits:
-        total = math.fsum(word.loss for word in words)
+        total = math.fsum(status.loss for status in statuses)
         pending.loss = torch.tensor(total / ranks, dtype=torch.float64)
 
 
-def whole_norm(words: list[Status], copies: int) -> float:
+def whole_norm(statuses: list[Status], copies: int) -> float:
     """From the norms of parts, each of which `copies` ranks hold."""
-    return math.hypot(*(word.norm for word in words)) / math.sqrt(copies)
+    return math.hypot(*(status.norm for status in statuses)) / math.sqrt(copies)
 
 
 # A window's end on several ranks: one roll call, and what follows from it.
@@ -99,42 +99,42 @@ class Closing:
             raise
         state = Health.FINE if pending.torn is None else Health.TORN
         unsynced = float(self._sync.unsynced)
-        words = self.call(state, stream, handed, unsynced=unsynced, **facts)
-        self._raise_if_failed(words)
-        check_same_items(words, self._sync.alike)
-        own = [words[group[0]] for group in self._sync.alike] or words
+        statuses = self.call(state, stream, handed, unsynced=unsynced, **facts)
+        self._raise_if_failed(statuses)
+        check_same_items(statuses, self._sync.alike)
+        own = [statuses[group[0]] for group in self._sync.alike] or statuses
         put_totals(pending, own, self._roll.unit, weights.last)
         if not (pending.counted and pending.credits):
             refuse_empty(pending, held=bool(held))
-        exchange = any(word.unsynced for word in words)
+        exchange = any(status.unsynced for status in statuses)
         if exchange:
             self._sync.exchange(owner.parameters)
             self._journal.write(ev.Reduce, accounts=owner.accounts)
         if tensor is None or exchange:
             return self._measured_again(owner)
-        return self._norm(tensor, words)
+        return self._norm(tensor, statuses)
 
     def call(
         self, state: Health, stream: EvenStream | None, handed: int, **facts: float
     ) -> list[Status]:
         """Until all ranks are here; who is still reading or computing hears that others wait."""
         left = 0 if stream is None else stream.remaining
-        words: list[Status] = []
-        while not words or any(word.place != Meeting.CLOSE for word in words):
-            words = self._roll.call(
+        statuses: list[Status] = []
+        while not statuses or any(status.place != Meeting.CLOSE for status in statuses):
+            statuses = self._roll.call(
                 Meeting.CLOSE, state=state, handed=handed, remaining=left, **facts
             )
-            check_same_window(words)
+            check_same_window(statuses)
         if stream is not None:
-            stream.hear(words)
-        self._journal.write(ev.Digest, ranks=digest(words))
-        return words
+            stream.hear(statuses)
+        self._journal.write(ev.Digest, ranks=digest(statuses))
+        return statuses
 
-    def _raise_if_failed(self, words: list[Status]) -> None:
-        reason = failure(words, self._roll.notes_left)
+    def _raise_if_failed(self, statuses: list[Status]) -> None:
+        reason = failure(statuses, self._roll.notes_left)
         if reason is None:
             return
-        if too_late(words):
+        if too_late(statuses):
             raise RankError(f"{reason}: nothing was spent, the weights are as before")
         raise RefusedError(reason)
 
@@ -148,19 +148,19 @@ class Closing:
             return Norm(tensor, tensor.item())
         return self._norm(tensor, self._roll.call(Meeting.WIDE, norm=tensor.item()))
 
-    def _norm(self, tensor: Tensor, words: list[Status]) -> Norm:
+    def _norm(self, tensor: Tensor, statuses: list[Status]) -> Norm:
         """DDPExchange hold the same gradients, shards parts of them."""
         if not self._sync.copies:
-            return Norm(tensor, words[self._roll.rank].norm)
-        length = whole_norm(words, self._sync.copies)
+            return Norm(tensor, statuses[self._roll.rank].norm)
+        length = whole_norm(statuses, self._sync.copies)
         return Norm(torch.full_like(tensor, length), length)
 
     def reconsidered(self, norm: Norm, parameters: list[Tensor]) -> Norm:
         again = self._sync.reconsidered(norm, parameters)
         if not self._sync.copies:
             return again
-        words = self._roll.call(Meeting.WIDE, norm=again.length)
-        return self._norm(again.tensor, words)
+        statuses = self._roll.call(Meeting.WIDE, norm=again.length)
+        return self._norm(again.tensor, statuses)
 
 
 # Several ranks that train one model: what a window does in all of them at once.
@@ -340,12 +340,12 @@ class Distributed(Ranks):
 
     def read_on(self, *, more: bool) -> bool:
         """All ranks are here: is there another micro-batch for them?"""
-        words = self.roll.call(Meeting.READ, more=float(more), handed=self._read)
-        if any(word.place in (Meeting.BREAK, Meeting.CLOSE) for word in words):
+        statuses = self.roll.call(Meeting.READ, more=float(more), handed=self._read)
+        if any(status.place in (Meeting.BREAK, Meeting.CLOSE) for status in statuses):
             self._parted = True
             return False
-        check_all_run_forward(words)
-        return any(word.more for word in words)
+        check_all_run_forward(statuses)
+        return any(status.more for status in statuses)
 
     def hand(self) -> None:
         self._sync.hand(last=self._read + 1 == self._plan)
@@ -370,10 +370,10 @@ class Distributed(Ranks):
         return self._sync.catch_up()
 
     def _meet_before_forward(self) -> None:
-        words = self.roll.call(Meeting.FORWARD)
-        if failure(words, self.roll.notes_left) is not None:
+        statuses = self.roll.call(Meeting.FORWARD)
+        if failure(statuses, self.roll.notes_left) is not None:
             raise Interrupted
-        check_all_run_forward(words)
+        check_all_run_forward(statuses)
 
     # Its losses
 
@@ -452,10 +452,10 @@ class Distributed(Ranks):
         self._finish()
         handed = 0 if self._stream is None else self._read
         state = Health.INTERRUPTED if interrupted else late
-        words = self._closing.call(state, self._stream, handed)
+        statuses = self._closing.call(state, self._stream, handed)
         if not interrupted:
             return None
-        reason = failure(words, self.roll.notes_left)
-        if too_late(words):
+        reason = failure(statuses, self.roll.notes_left)
+        if too_late(statuses):
             raise RankError(f"{reason}: nothing was spent, the weights are as before")
         return reason

@@ -157,7 +157,7 @@ class Status(NamedTuple):
     line: float = 0
 
 
-# The roll call: each rank says a word, and hears those of all others.
+# The roll call: each rank tells its status, and hears those of all others.
 #
 # One small all-gather between the hosts, in a process group of its own: so it never meets a
 # collective of the model's, whatever a rank does wrong, and no device is waited for.
@@ -212,35 +212,35 @@ class RollCall:
         self._window += 1
 
     def call(self, place: Meeting, **facts: float) -> list[Status]:
-        """The words of all ranks, in their order. A call in which a rank asks for the unit serves
-        that only: those who came for something else say their word again."""
+        """The status of each rank, in their order. A call in which a rank asks for the unit serves
+        that only: those who came for something else tell theirs again."""
         self.must_be_whole()
         line = self._journal.site.line
         while True:
             wants = {"stop": float(self.wants_stop), "save": float(self.wants_save)}
-            word = Status(place=place, window=self._window, line=line, **wants, **facts)
-            words = self._gather(word)
-            self._hear_of_wants(words)
-            asked = any(word.place == Meeting.UNIT for word in words)
+            status = Status(place=place, window=self._window, line=line, **wants, **facts)
+            statuses = self._gather(status)
+            self._hear_of_wants(statuses)
+            asked = any(status.place == Meeting.UNIT for status in statuses)
             if asked:
-                self._hear_of_unit(words)
+                self._hear_of_unit(statuses)
             if not asked or place == Meeting.UNIT:
-                return words
+                return statuses
 
-    def _hear_of_wants(self, words: list[Status]) -> None:
-        self.stopping = self.stopping or any(word.stop for word in words)
-        self.saving = self.saving or any(word.save for word in words)
+    def _hear_of_wants(self, statuses: list[Status]) -> None:
+        self.stopping = self.stopping or any(status.stop for status in statuses)
+        self.saving = self.saving or any(status.save for status in statuses)
         if self.saving or self.stopping:
             self.heard()
 
-    def _gather(self, word: Status) -> list[Status]:
-        self._said.copy_(torch.tensor(word, dtype=torch.float64))
+    def _gather(self, status: Status) -> list[Status]:
+        self._said.copy_(torch.tensor(status, dtype=torch.float64))
         try:
             dist.all_gather(self._of_each, self._said, group=self.group())
         except RuntimeError as error:
             raise self.lost(error) from error
         self.notes_left.take_back(self._window)
-        return [Status._make(word) for word in self._heard.tolist()]
+        return [Status._make(status) for status in self._heard.tolist()]
 
     # The unit of weights
 
@@ -257,9 +257,9 @@ class RollCall:
     def needs_unit(self) -> bool:
         return not (self.agreed or self._asked)
 
-    def _hear_of_unit(self, words: list[Status]) -> None:
+    def _hear_of_unit(self, statuses: list[Status]) -> None:
         self._asked = True
-        weights = (word.weight for word in words if word.place == Meeting.UNIT)
+        weights = (status.weight for status in statuses if status.place == Meeting.UNIT)
         self.agreed = next((weight for weight in weights if weight), 0.0)
 
     # When it fails
@@ -293,34 +293,36 @@ class RollCall:
 # What follows when ranks fared differently in a window, and how it is told.
 
 
-def check_same_window(words: list[Status]) -> None:
-    windows = {int(word.window) for word in words}
+def check_same_window(statuses: list[Status]) -> None:
+    windows = {int(status.window) for status in statuses}
     if len(windows) > 1:
-        where = ", ".join(f"rank {rank}: {int(word.window)}" for rank, word in enumerate(words))
+        where = ", ".join(
+            f"rank {rank}: {int(status.window)}" for rank, status in enumerate(statuses)
+        )
         raise RankError(
             f"the ranks are in different windows ({where}): each rank must open each window, with "
             "weight=0 where it has nothing to add"
         )
 
 
-def check_same_items(words: list[Status], alike: list[list[int]]) -> None:
+def check_same_items(statuses: list[Status], alike: list[list[int]]) -> None:
     """Where ranks share a layer, they read the same micro-batches."""
     for group in alike:
-        first = words[group[0]]
+        first = statuses[group[0]]
         for rank in group[1:]:
-            if (words[rank].weight, words[rank].counted) != (first.weight, first.counted):
+            if (statuses[rank].weight, statuses[rank].counted) != (first.weight, first.counted):
                 raise RankError(
                     f"rank {group[0]} and rank {rank} share layers (tensor parallelism), and "
-                    f"weighed their losses by {first.weight:g} and {words[rank].weight:g}: both "
+                    f"weighed their losses by {first.weight:g} and {statuses[rank].weight:g}: both "
                     "must be handed the same micro-batches. Give a sampler the number of this "
                     "rank's group, not its own"
                 )
 
 
-def check_all_run_forward(words: list[Status]) -> None:
+def check_all_run_forward(statuses: list[Status]) -> None:
     """Where a forward is collective, ranks run the same number of them."""
-    running = [rank for rank, word in enumerate(words) if word.place == Meeting.FORWARD]
-    others = [rank for rank, word in enumerate(words) if word.place != Meeting.FORWARD]
+    running = [rank for rank, status in enumerate(statuses) if status.place == Meeting.FORWARD]
+    others = [rank for rank, status in enumerate(statuses) if status.place != Meeting.FORWARD]
     if running and others:
         raise RankError(
             f"rank {running[0]} runs a forward and rank {others[0]} has gone on without it: "
@@ -329,8 +331,8 @@ def check_all_run_forward(words: list[Status]) -> None:
         )
 
 
-def check_all_save(words: list[Status]) -> None:
-    elsewhere = [rank for rank, word in enumerate(words) if word.place != Meeting.SAVE]
+def check_all_save(statuses: list[Status]) -> None:
+    elsewhere = [rank for rank, status in enumerate(statuses) if status.place != Meeting.SAVE]
     if elsewhere:
         raise RankError(
             f"engine.save() was called between loops, and not on rank {elsewhere[0]}: a checkpoint "
@@ -338,39 +340,39 @@ def check_all_save(words: list[Status]) -> None:
         )
 
 
-def failure(words: list[Status], notes_left: FailureNotes) -> str | None:
+def failure(statuses: list[Status], notes_left: FailureNotes) -> str | None:
     """Why no rank may spend this window."""
-    for rank, word in enumerate(words):
-        if word.state in (Health.FAILED, Health.FAILED_LATE):
+    for rank, status in enumerate(statuses):
+        if status.state in (Health.FAILED, Health.FAILED_LATE):
             return f"rank {rank} {notes_left.of(rank) or 'raised an exception'}"
-    for rank, word in enumerate(words):
-        if word.state == Health.TORN:
+    for rank, status in enumerate(statuses):
+        if status.state == Health.TORN:
             return f"a backward failed half-way on rank {rank}"
     return None
 
 
-def too_late(words: list[Status]) -> bool:
+def too_late(statuses: list[Status]) -> bool:
     """Gradients had been exchanged when a rank failed: all raise."""
-    return any(word.state == Health.FAILED_LATE for word in words)
+    return any(status.state == Health.FAILED_LATE for status in statuses)
 
 
-def digest(words: list[Status]) -> tuple[str, ...]:
+def digest(statuses: list[Status]) -> tuple[str, ...]:
     """What each rank did, for the ledger; the line where it did otherwise than most."""
-    did = [_did(word) for word in words]
+    did = [_did(status) for status in statuses]
     usual = Counter(did).most_common(1)[0][0]
-    lines = (f" (line {int(word.line)})" if word.line else "" for word in words)
+    lines = (f" (line {int(status.line)})" if status.line else "" for status in statuses)
     return tuple(act if act == usual else act + line for act, line in zip(did, lines, strict=True))
 
 
-def _did(word: Status) -> str:
-    match word.state:
+def _did(status: Status) -> str:
+    match status.state:
         case Health.FAILED | Health.FAILED_LATE:
             return "raised an exception in its window"
         case Health.TORN:
             return "failed half-way in a backward"
-    if not word.handed:
+    if not status.handed:
         return "closed its window"
-    return f"filled its window with {int(word.handed)} micro-batches"
+    return f"filled its window with {int(status.handed)} micro-batches"
 
 
 # The ranks as those who write one checkpoint together: a channel of their own for plain values.

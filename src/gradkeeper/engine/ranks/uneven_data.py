@@ -69,9 +69,9 @@ class EvenStream:
         length = self._stream.length
         return UNKNOWN if length is None else max(0, length - self._stream.position.batch)
 
-    def hear(self, words: list[Status]) -> None:
+    def hear(self, statuses: list[Status]) -> None:
         """Each rank has said how much is left."""
-        left = [int(word.remaining) for word in words]
+        left = [int(status.remaining) for status in statuses]
         self._least = min(left)
         self.most = None if self._least == UNKNOWN else max(left)
 
@@ -104,15 +104,15 @@ class EvenStream:
         left = self.remaining
         # A loader may hold more than its length said.
         said = max(left, int(mine)) if left != UNKNOWN else left
-        words = self._ranks.roll.call(Meeting.EPOCH, remaining=said, more=float(mine))
-        self.hear(words)
-        self._ahead = any(word.more for word in words)
+        statuses = self._ranks.roll.call(Meeting.EPOCH, remaining=said, more=float(mine))
+        self.hear(statuses)
+        self._ahead = any(status.more for status in statuses)
         return self._ahead
 
     def meet(self) -> None:
         """Between windows, before a loader without a length is asked: ranks can save then."""
-        words = self._ranks.roll.call(Meeting.EPOCH, more=float(not self.between))
-        self._ahead = any(word.more for word in words)
+        statuses = self._ranks.roll.call(Meeting.EPOCH, more=float(not self.between))
+        self._ahead = any(status.more for status in statuses)
 
     def gives_all(self, size: int) -> bool:
         """Whether each rank is known to have had as many when they last told each other."""

@@ -123,7 +123,7 @@ def _excerpt(file: str, notes: dict[int, list[str]], fault: int, *, named: bool)
 def _around(file: str, notes: dict[int, list[str]]) -> list[tuple[int, str]]:
     """The lines that are shown; an empty one is no good end."""
     near = {line + off for line in notes for off in range(-AROUND, AROUND + 1)}
-    lines = [(one, line_of(file, one)) for one in sorted(near) if one > 0]
+    lines = [(number, line_of(file, number)) for number in sorted(near) if number > 0]
     shown = [(number, text) for number, text in lines if text is not None]
     for end in (0, -1):
         while shown and not shown[end][1].strip() and shown[end][0] not in notes:

@@ -78,9 +78,9 @@ def _thinned(points: list[Point]) -> list[Point]:
     kept = []
     for start in range(0, len(points), size):
         some = points[start : start + size]
-        odd = [measure for measure in some if not math.isfinite(measure[1])]
-        ends = {min(some, key=lambda one: one[1]), max(some, key=lambda one: one[1])}
-        kept += sorted({*ends, *odd[:1]}, key=lambda one: one[0])
+        odd = [point for point in some if not math.isfinite(point[1])]
+        ends = {min(some, key=lambda point: point[1]), max(some, key=lambda point: point[1])}
+        kept += sorted({*ends, *odd[:1]}, key=lambda point: point[0])
     return kept
 
 
@@ -109,14 +109,11 @@ def _series(measures: Iterable[Measure]) -> dict[str, list[float]]:
 
 def _table(optimizer: str, series: dict[str, list[float]]) -> str:
     known = [
-        measure
-        for some in series.values()
-        for measure in some
-        if math.isfinite(measure) and measure > 0
+        norm for norms in series.values() for norm in norms if math.isfinite(norm) and norm > 0
     ]
     low, high = (min(known), max(known)) if known else (1.0, 1.0)
     rows = "".join(_row(layer, norms, low, high) for layer, norms in series.items())
-    heads = "".join(f'<th scope="col">{one}</th>' for one in ("first", "median", "least", "most"))
+    heads = "".join(f'<th scope="col">{head}</th>' for head in ("first", "median", "least", "most"))
     return (
         f'<table class="layers"><caption>Layers of {escape(optimizer)}</caption><thead><tr>'
         f'<th scope="col">layer</th>{heads}<th scope="col">over time (log scale)</th>'

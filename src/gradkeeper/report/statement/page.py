@@ -67,12 +67,12 @@ def _runs(statement: Statement) -> list[Run]:
     for repeated, some in groupby(statement.passages, lambda passage: isinstance(passage, Repeat)):
         if repeated:
             runs += [
-                (_numbers(measure.stories), measure.times)
-                for measure in some
-                if isinstance(measure, Repeat)
+                (_numbers(repeat.stories), repeat.times)
+                for repeat in some
+                if isinstance(repeat, Repeat)
             ]
         else:
-            runs.append((_numbers([measure for measure in some if isinstance(measure, Story)]), 1))
+            runs.append((_numbers([story for story in some if isinstance(story, Story)]), 1))
     return runs
 
 

@@ -38,13 +38,13 @@ def _alike(statement: Statement, books: ByRank) -> list[tuple[int, ...]]:
     """Ranks whose windows are the same, one by one."""
     optimizers: dict[str, int] = {}
     lanes = [optimizers.setdefault(lane.optimizer, len(optimizers)) for lane in statement.lanes]
-    shapes = [one._replace(lane=lanes[one.lane]) for one in statement.shapes]
+    shapes = [shape._replace(lane=lanes[shape.lane]) for shape in statement.shapes]
     numbers = {shape: number for number, shape in enumerate(shapes)}
     found: dict[object, list[int]] = {}
     for rank, passages in books.items():
         if rank is not None:
             story = tuple(
-                (times, *(numbers[shapes[one.shape or 0]] for one in stories))
+                (times, *(numbers[shapes[story.shape or 0]] for story in stories))
                 for stories, times in map(unfolded, passages)
             )
             found.setdefault(story, []).append(rank)

@@ -101,9 +101,7 @@ def _delete(parameter: torch.Tensor) -> None:
 
 def _use_at(code: CodeType, offset: int) -> Use:
     later = [
-        get_instruction
-        for get_instruction in dis.get_instructions(code)
-        if get_instruction.offset > offset
+        instruction for instruction in dis.get_instructions(code) if instruction.offset > offset
     ][:AHEAD]
     for instruction in later:
         if instruction.argval in CLEARS:
