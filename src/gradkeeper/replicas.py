@@ -87,17 +87,19 @@ def _is_close(sums: Sums, other: Sums, rounding: float) -> bool:
     return all(abs(a - b) <= room for a, b in pairs)
 
 
-class Difference(NamedTuple):
+class DifferingParameter(NamedTuple):
     """The first parameter that ranks hold differently, and who holds it otherwise than most."""
 
     parameter: int
     ranks: tuple[int, ...]
 
 
-def first_difference(rows: Sequence[tuple[float, Sequence[tuple[int, Sums]]]]) -> Difference | None:
+def first_difference(
+    rows: Sequence[tuple[float, Sequence[tuple[int, Sums]]]],
+) -> DifferingParameter | None:
     """`rows`: of each parameter what it rounds by, and the numbers of each rank that holds it."""
     for place, (rounding, held) in enumerate(rows):
         odd = odd_ones([sums for _, sums in held], rounding)
         if odd:
-            return Difference(place, tuple(held[number][0] for number in odd))
+            return DifferingParameter(place, tuple(held[number][0] for number in odd))
     return None

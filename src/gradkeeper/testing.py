@@ -9,15 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-Parts = list[Any]
+BatchParts = list[Any]
 Result = nn.Module | Mapping[str, Tensor] | Iterable[Tensor]
-Step = Callable[[Parts], Result]
+TrainStep = Callable[[BatchParts], Result]
 
 SEED = 0
 
 
 def assert_partition_invariant(
-    step: Step,
+    step: TrainStep,
     batch: Any,
     *,
     partitions: Iterable[Sequence[int]] | None = None,
@@ -120,7 +120,7 @@ def _partitions(size: int) -> list[list[int]]:
     return [sizes for sizes in cuts if all(sizes)]
 
 
-def _run(step: Step, parts: Parts) -> dict[str, Tensor]:
+def _run(step: TrainStep, parts: BatchParts) -> dict[str, Tensor]:
     with torch.random.fork_rng():
         torch.manual_seed(SEED)
         result = step(parts)
@@ -174,7 +174,7 @@ def _size(batch: Any) -> int:
     raise TypeError(f"a batch is made of tensors, and this is {type(batch).__name__}")
 
 
-def _cut(batch: Any, sizes: Sequence[int]) -> Parts:
+def _cut(batch: Any, sizes: Sequence[int]) -> BatchParts:
     match batch:
         case Tensor():
             return list(torch.split(batch, list(sizes)))

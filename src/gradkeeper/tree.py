@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-State = dict[str, Any]
+StateTree = dict[str, Any]
 """The tree of something that is kept, by name."""
 DICTS = (dict, OrderedDict)
 NOTHING = object()

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from gradkeeper.checkpoint import CheckpointWarning, Store, WriteBehind
-from gradkeeper.checkpoint.storage import Disk, Remote
+from gradkeeper.checkpoint.storage import Disk, RemoteStorage
 
 LONGEST = 0.15
 
@@ -32,7 +32,7 @@ def store(folder: str, mode: str) -> Store:
         # A file system that outlives a kill, treated as one that cannot rename.
         from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 
-        made._storage = Remote(folder, LocalFileSystem(), folder)
+        made._storage = RemoteStorage(folder, LocalFileSystem(), folder)
     if mode == "careless":
         made._storage = Careless(folder)
     return made

@@ -15,7 +15,7 @@ from gradkeeper.checkpoint import (
     WriteError,
     read_checkpoint,
 )
-from gradkeeper.checkpoint.storage import Remote
+from gradkeeper.checkpoint.storage import RemoteStorage
 from gradkeeper.checkpoint.tensors import write_all
 from tests.checkpoint.same import same
 
@@ -107,7 +107,7 @@ def test_a_failed_write_is_told(files: Any, monkeypatch: pytest.MonkeyPatch) -> 
     def fail(*_: object) -> None:
         raise OSError("the bucket is gone")
 
-    monkeypatch.setattr(Remote, "write", fail)
+    monkeypatch.setattr(RemoteStorage, "write", fail)
 
     with pytest.raises(WriteError, match="the bucket is gone"):
         Store(URL).save(state(1))
@@ -125,9 +125,9 @@ class Killed(BaseException):
 
 def cut_short(store: Store, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A save that is killed in the middle of a file: half of it is there, and no cleaning up."""
-    write = Remote.write
+    write = RemoteStorage.write
 
-    def half(self: Remote, path: str, fill: Any) -> None:
+    def half(self: RemoteStorage, path: str, fill: Any) -> None:
         if not path.endswith(file):
             write(self, path, fill)
             return
@@ -138,8 +138,8 @@ def cut_short(store: Store, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(Remote, "write", half)
-        patch.setattr(Remote, "remove", lambda *_: None)
+        patch.setattr(RemoteStorage, "write", half)
+        patch.setattr(RemoteStorage, "remove", lambda *_: None)
         with pytest.raises(Killed):
             store.save(state(2))
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from gradkeeper.cli import main
-from gradkeeper.cli.progress import CLEAR, LARGE, Progress
+from gradkeeper.cli.progress import CLEAR, LARGE, CheckProgress
 
 
 class Terminal(io.StringIO):
@@ -16,7 +16,7 @@ class Terminal(io.StringIO):
 
 
 def bar(stream: io.StringIO, total: int, *, wanted: bool = True, term: str = "xterm") -> str:
-    with Progress(total, stream, wanted=wanted, environment={"TERM": term}) as progress:
+    with CheckProgress(total, stream, wanted=wanted, environment={"TERM": term}) as progress:
         assert [progress.one(number) for number in range(total)] == list(range(total))
     return stream.getvalue()
 
@@ -41,7 +41,7 @@ def on_terminal(columns: int) -> str:
     here, there = os.openpty()
     termios.tcsetwinsize(there, (24, columns))
     with open(there, "w", encoding="utf-8") as stream:
-        with Progress(LARGE, stream, environment={}) as progress:
+        with CheckProgress(LARGE, stream, environment={}) as progress:
             progress.one(None)
         sent = b""
         while not sent.endswith(CLEAR.encode()) or sent.count(CLEAR.encode()) < 2:
@@ -64,7 +64,7 @@ def test_what_would_not_fit_on_the_line_is_left_out(columns: int, shown: str) ->
 def test_the_bar_goes_when_the_work_fails() -> None:
     stream = Terminal()
 
-    with suppress(KeyboardInterrupt), Progress(LARGE, stream, environment={}) as progress:
+    with suppress(KeyboardInterrupt), CheckProgress(LARGE, stream, environment={}) as progress:
         raise KeyboardInterrupt(progress.one(None))
 
     assert stream.getvalue().endswith("\r\x1b[K")

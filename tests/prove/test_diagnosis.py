@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from gradkeeper.prove.diagnosis import began_anew, parting
-from gradkeeper.prove.record import BackwardRecord, Record, StepRecord
+from gradkeeper.prove.record import BackwardRecord, ProcessRecord, StepRecord
 
 TORCH = frozenset({"torch"})
 
 
-def run(first: int = 0, *, micro: int = 0, end: int = 4, spoiled: bool = False) -> Record:
+def run(first: int = 0, *, micro: int = 0, end: int = 4, spoiled: bool = False) -> ProcessRecord:
     """Steps `first` to `end`; spoiled, its steps leave other weights."""
     events: list[BackwardRecord | StepRecord] = []
     for step in range(first, end):
@@ -29,10 +29,10 @@ def run(first: int = 0, *, micro: int = 0, end: int = 4, spoiled: bool = False) 
                 )
             )
         events.append(StepRecord(f"w{step + 1}" + ("x" if spoiled else ""), (0.1 / (step + 1),)))
-    return Record("command", events[0].weights, tuple(events), False, "final")
+    return ProcessRecord("command", events[0].weights, tuple(events), False, "final")
 
 
-def changed(record: Record, **facts: Any) -> Record:
+def changed(record: ProcessRecord, **facts: Any) -> ProcessRecord:
     """The first backward with other facts."""
     first = replace(record.backwards[0], **facts)
     return replace(record, events=(first, *record.events[1:]))
@@ -56,7 +56,7 @@ def test_a_restart_within_the_first_window_went_on_though_its_weights_are_the_fi
 
 
 def test_batches_that_were_not_seen_are_not_said_to_be_the_same() -> None:
-    def without_batches(record: Record) -> Record:
+    def without_batches(record: ProcessRecord) -> ProcessRecord:
         events = [
             replace(event, batch=None) if isinstance(event, BackwardRecord) else event
             for event in record.events

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradkeeper.checkpoint.errors import ForeignError, MissingError, UnreadableError
-from gradkeeper.tree import State
+from gradkeeper.tree import StateTree
 
 if TYPE_CHECKING:
     from torch.distributed.checkpoint.metadata import Metadata
@@ -44,10 +44,10 @@ PLAIN = {
 class Recipe:
     """What a training script saved, as far as it can be gone on with."""
 
-    model: State
-    optimizer: State | None
-    scheduler: State | None
-    scaler: State | None
+    model: StateTree
+    optimizer: StateTree | None
+    scheduler: StateTree | None
+    scaler: StateTree | None
 
     @property
     def holds(self) -> list[str]:
@@ -99,7 +99,7 @@ def read_dcp(folder: Path) -> Any:
         raise ForeignError(f"{folder} is no DCP checkpoint: it has no {METADATA}")
     metadata: Metadata = _metadata(folder / METADATA)
 
-    class Reader(FileSystemReader):
+    class PlainReader(FileSystemReader):
         def read_metadata(self, *args: Any, **options: Any) -> "Metadata":
             return metadata
 
@@ -108,7 +108,7 @@ def read_dcp(folder: Path) -> Any:
             name = read_item.dest_index.fqn
             self.state_dict[name] = torch.load(value, map_location="cpu", weights_only=True)
 
-    flat: State = {}
+    flat: StateTree = {}
     for name, facts in metadata.state_dict_metadata.items():
         if isinstance(facts, TensorStorageMetadata):
             flat[name] = torch.empty(facts.size, dtype=facts.properties.dtype)
@@ -118,7 +118,7 @@ def read_dcp(folder: Path) -> Any:
         planner = Planner(flatten_state_dict=False, flatten_sharded_tensors=False)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "torch.distributed is disabled")
-            load(flat, storage_reader=Reader(folder), planner=planner, no_dist=True)
+            load(flat, storage_reader=PlainReader(folder), planner=planner, no_dist=True)
     except (Exception, CheckpointException) as error:
         if "weights_only" in str(error).lower():
             raise UnreadableError(
@@ -155,9 +155,9 @@ def _metadata(path: Path) -> Any:
         raise ForeignError(f"{path} is no metadata of DCP: {error}") from error
 
 
-def _nested(flat: State, paths: Mapping[str, tuple[Any, ...]]) -> State:
+def _nested(flat: StateTree, paths: Mapping[str, tuple[Any, ...]]) -> StateTree:
     """DCP saves a nested dict under joined names, and keeps the way to each."""
-    whole: State = {}
+    whole: StateTree = {}
     for name, value in flat.items():
         path = paths.get(name) or (name,)
         inside: Any = whole
@@ -197,7 +197,7 @@ def recipe_in(
     )
 
 
-def _models(state: Mapping[Any, Any]) -> Iterator[tuple[str, State]]:
+def _models(state: Mapping[Any, Any]) -> Iterator[tuple[str, StateTree]]:
     import torch
 
     for name, part in state.items():
@@ -214,7 +214,7 @@ def _is_optimizer(part: Any) -> bool:
 
 def _chosen(
     candidates: Mapping[Any, Any], kind: str, wanted: str | None, where: str
-) -> State | None:
+) -> StateTree | None:
     names = ", ".join(repr(str(name)) for name in candidates)
     if wanted is not None:
         if wanted not in candidates:

@@ -76,7 +76,7 @@ def storage_at(url: str | os.PathLike[str]) -> Storage:
     files, path = url_to_fs(text)
     if isinstance(files, LocalFileSystem):
         return Disk(path)
-    return Remote(text, files, path)
+    return RemoteStorage(text, files, path)
 
 
 # Of another machine's leftovers nobody can say whether their writer lives; after a day it does not.
@@ -259,7 +259,7 @@ class Background:
             self._thread = None
 
 
-class Remote:
+class RemoteStorage:
     atomic = False
 
     def __init__(self, url: str, files: Any, folder: str) -> None:

@@ -121,12 +121,14 @@ def _run(args: argparse.Namespace) -> int:
         return _write_baseline(findings, args)
     remarks = False
     if args.diff or args.fix:
-        from gradkeeper.cli.fixing import Program, fix, show
+        from gradkeeper.cli.fixing import FixableProgram, fix, show
 
         by_file: dict[str, list[Finding]] = {path: [] for path, _ in results}
         for finding in findings:
             by_file.setdefault(finding.site.file, []).append(finding)
-        program = Program(dict(results), wanted, by_file, args.held, unsafe=args.unsafe_fixes)
+        program = FixableProgram(
+            dict(results), wanted, by_file, args.held, unsafe=args.unsafe_fixes
+        )
         if args.diff:
             show(program)
             return _code(findings, args)
@@ -203,7 +205,7 @@ def _selections(args: argparse.Namespace) -> Any:
 
 
 def _check(args: argparse.Namespace, selections: Any) -> list[tuple[str, Any]]:
-    from gradkeeper.cli.progress import Progress
+    from gradkeeper.cli.progress import CheckProgress
     from gradkeeper.lint.check import check_bytes, check_files
     from gradkeeper.lint.files import find
 
@@ -217,7 +219,7 @@ def _check(args: argparse.Namespace, selections: Any) -> list[tuple[str, Any]]:
     _read_settings(selections, paths, args)
     results = []
     if paths:
-        with Progress(len(paths), sys.stderr, wanted=not args.quiet) as progress:
+        with CheckProgress(len(paths), sys.stderr, wanted=not args.quiet) as progress:
             checked = check_files(paths, named, fixes=fixes)
             results = sorted((progress.one(result) for result in checked), key=_in_order(paths))
     if STDIN in args.paths:

@@ -12,7 +12,7 @@ from gradkeeper.extras import INSTALL_TORCH
 
 if TYPE_CHECKING:
     from gradkeeper.checkpoint import Manifest
-    from gradkeeper.engine.determinism import Machine, Probe
+    from gradkeeper.engine.determinism import MachineFacts, Probe
 
 NAME = "doctor"
 HELP = "what stands in the way of a resume that is equal bit for bit"
@@ -65,7 +65,7 @@ def _line(title: str, words: str) -> str:
     return f"{title:<{WIDTH}}{words}\n"
 
 
-def _words(here: "Machine", version: str) -> str:
+def _words(here: "MachineFacts", version: str) -> str:
     said = "asked for" if here["deterministic"] else "not asked for"
     return (
         f"torch {version}, {here['cpu']}, {here['threads']} threads, {here.get('gpu', 'no GPU')}; "
@@ -88,7 +88,7 @@ def _verdict(wrong: list[str], args: argparse.Namespace) -> str:
     return f"nothing that was looked at is in the way of bit for bit{rest}"
 
 
-def _changed(folder: str, here: "Machine", version: str) -> list[str]:
+def _changed(folder: str, here: "MachineFacts", version: str) -> list[str]:
     from gradkeeper.checkpoint import CheckpointError
     from gradkeeper.engine.determinism import changes
 

@@ -23,7 +23,7 @@ Wanted = Callable[[list["Finding"], Mapping[str, bytes]], list["Finding"]]
 
 
 @dataclass(slots=True)
-class Program:
+class FixableProgram:
     """The files that were checked, and what is said of each; fixes change both."""
 
     checked: dict[str, Checked]
@@ -89,7 +89,7 @@ class Program:
             raise CliError(f"{path} cannot be read again: {error.strerror}") from None
 
 
-def fix(program: Program) -> "tuple[list[Finding], bool]":
+def fix(program: FixableProgram) -> "tuple[list[Finding], bool]":
     """Applies what may be applied. Returns the findings that stay, as they stand afterwards, and
     whether there was something else to say."""
     program.mend()
@@ -102,7 +102,7 @@ def fix(program: Program) -> "tuple[list[Finding], bool]":
     return program.left, bool(program.remarks)
 
 
-def show(program: Program) -> None:
+def show(program: FixableProgram) -> None:
     """Prints what `fix` would change, and beside it what it would leave."""
     before = program.left
     program.mend()
@@ -126,7 +126,7 @@ def _diffs(mended: Mended, path: str) -> Iterator[str]:
             yield diff(f"{cell.text}\n", f"{new[number].text}\n", f"{path}:cell {number}")
 
 
-def _left(before: list["Finding"], program: Program) -> Iterator[str]:
+def _left(before: list["Finding"], program: FixableProgram) -> Iterator[str]:
     """What stays, where it stands now; then what a fix brings to light."""
     after = Counter((finding.site.file, finding.rule) for finding in program.left)
     for finding in before:

@@ -18,7 +18,7 @@ PAUSE = 0.1
 CLEAR = "\r\x1b[K"
 
 
-class Progress:
+class CheckProgress:
     def __init__(
         self,
         total: int,
@@ -35,7 +35,7 @@ class Progress:
         self._done = 0
         self._next = 0.0
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "CheckProgress":
         return self
 
     def __exit__(

@@ -15,7 +15,7 @@ from gradkeeper.engine.errors import LossError
 from gradkeeper.engine.gradients import sharded
 from gradkeeper.engine.journal import warn_at
 from gradkeeper.engine.leftovers import cleared
-from gradkeeper.engine.loss_weights import Factor
+from gradkeeper.engine.loss_weights import LossFactor
 from gradkeeper.engine.owner import Owner
 from gradkeeper.model import Site
 from gradkeeper.source_line import NOWHERE
@@ -81,7 +81,9 @@ class Crediting:
         self.site = NOWHERE
         """Of the last one."""
 
-    def run(self, loss: Tensor, factor: Factor, *, retain_graph: bool | None, first: bool) -> None:
+    def run(
+        self, loss: Tensor, factor: LossFactor, *, retain_graph: bool | None, first: bool
+    ) -> None:
         """`first`: no parameter of the owner has a gradient yet."""
         owner = self._owner
         before = self._witness.mark()

@@ -196,7 +196,7 @@ LoopKind = Literal["windows", "batches"]
 
 
 @dataclass(slots=True, eq=False)
-class Loop:
+class EngineLoop:
     kind: LoopKind
     size: int
     epochs: int

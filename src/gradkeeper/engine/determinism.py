@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Where a run runs, in plain words and numbers: kept beside each checkpoint, and compared.
 
-Machine = dict[str, Any]
+MachineFacts = dict[str, Any]
 
 VERSION: str = torch.__version__
 
@@ -48,14 +48,14 @@ def on_gpu(owners: Iterable[Owner]) -> bool:
     return any(device_of(owner.optimizer) == "cuda" for owner in owners)
 
 
-def machine_here() -> Machine:
+def machine_here() -> MachineFacts:
     """With the GPU's settings wherever there is one, whether or not a model will be on it."""
     return machine(gpu=torch.cuda.is_available())
 
 
-def machine(*, gpu: bool) -> Machine:
+def machine(*, gpu: bool) -> MachineFacts:
     """`gpu`: whether the model is on one of NVIDIA's; on the CPU its settings say nothing."""
-    found: Machine = {
+    found: MachineFacts = {
         "cpu": _cpu(),
         "threads": torch.get_num_threads(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
@@ -87,7 +87,7 @@ def _cpu_name() -> str:
     return named[1].strip() if named else platform.processor() or platform.machine()
 
 
-def changes(saved: Mapping[str, Any], here: Machine) -> list[str]:
+def changes(saved: Mapping[str, Any], here: MachineFacts) -> list[str]:
     """What is otherwise than at the save, one sentence each."""
     return [
         f"{name} was {saved[name]!r} at the save and is {here[name]!r} here: {why}"
@@ -96,7 +96,7 @@ def changes(saved: Mapping[str, Any], here: Machine) -> list[str]:
     ]
 
 
-def in_the_way(here: Machine) -> list[str]:
+def in_the_way(here: MachineFacts) -> list[str]:
     """Settings with which two runs on one machine may differ, and what to write instead."""
     if "gpu" not in here:
         return []  # On the CPU only single operations are: a probe meets them.

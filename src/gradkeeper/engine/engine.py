@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 from gradkeeper.checkpoint.store import KEEP
 from gradkeeper.checkpoint.weight_files import SHARD_BYTES, Form
-from gradkeeper.engine.batches import Loop, LoopKind, Stream, mover
+from gradkeeper.engine.batches import EngineLoop, LoopKind, Stream, mover
 from gradkeeper.engine.census import tell_census
 from gradkeeper.engine.data.other_loaders import UNSTATED, Unstated
 from gradkeeper.engine.determinism import Probe, ask_for_determinism, on_gpu
@@ -148,7 +148,7 @@ class Engine:
         _check_counts(size=size, epochs=epochs)
         return self._windows(self._owner(None), self._loop("windows", loader, size, epochs))
 
-    def _windows(self, owner: Owner, loop: Loop) -> Iterator[Window]:
+    def _windows(self, owner: Owner, loop: EngineLoop) -> Iterator[Window]:
         with self._saver.reading(loop):
             for stream in self._epochs(loop):
                 unread = 0
@@ -170,7 +170,7 @@ class Engine:
         _check_counts(size=size, epochs=epochs)
         return self._groups(self._loop("batches", loader, size, epochs))
 
-    def _groups(self, loop: Loop) -> Iterator[list[Any]]:
+    def _groups(self, loop: EngineLoop) -> Iterator[list[Any]]:
         with self._saver.reading(loop):
             for stream in self._epochs(loop):
                 while self._more(stream):
@@ -289,12 +289,12 @@ class Engine:
         """
         self._saver.load(state)
 
-    def _loop(self, kind: LoopKind, loader: Iterable[Any], size: int, epochs: int) -> Loop:
+    def _loop(self, kind: LoopKind, loader: Iterable[Any], size: int, epochs: int) -> EngineLoop:
         number, feed = self._saver.loaders.of(loader)
         stream = self._shared.ranks.even(Stream(loader, feed, self._move, self._journal))
-        return Loop(kind, size, epochs, stream, number)
+        return EngineLoop(kind, size, epochs, stream, number)
 
-    def _epochs(self, loop: Loop) -> Iterator[Stream | EvenStream]:
+    def _epochs(self, loop: EngineLoop) -> Iterator[Stream | EvenStream]:
         """The same stream, once for each epoch that is left."""
         try:
             for epoch in loop.epochs_left():
@@ -317,7 +317,7 @@ class Engine:
             self._shared.boundary()
         return stream.more()
 
-    def _advance(self, loop: Loop) -> None:
+    def _advance(self, loop: EngineLoop) -> None:
         loop.handed += 1
         self._progress.advance()
 

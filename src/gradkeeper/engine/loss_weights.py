@@ -17,7 +17,7 @@ from gradkeeper.engine.gradients import NARROW
 
 
 Weight = float | Tensor
-Factor = float | Tensor
+LossFactor = float | Tensor
 
 
 @dataclass(slots=True)
@@ -129,7 +129,7 @@ def _shape(tensor: Tensor) -> str:
 # What an open window knows, beside the gradients themselves: named, plain, ready to be saved.
 
 
-Reduction = Literal["mean", "sum"]
+LossReduction = Literal["mean", "sum"]
 
 
 @dataclass(slots=True)
@@ -144,7 +144,9 @@ class Pending:
     torn: str | None = None
     """How a backward failed half-way: what is in the gradients then, nobody knows."""
 
-    def weigh(self, loss: object, weight: object, reduction: Reduction, *, counts: bool) -> Factor:
+    def weigh(
+        self, loss: object, weight: object, reduction: LossReduction, *, counts: bool
+    ) -> LossFactor:
         """Counts the weight, if it counts, and returns what the loss is multiplied by."""
         if reduction not in ("mean", "sum"):
             raise LossError(f"reduction is 'mean' or 'sum', not {reduction!r}")
@@ -188,7 +190,7 @@ class Pending:
             return self.loss.item() * self.weights.scale
         return (self.loss * self.weights.first / self.weights.total).item()
 
-    def add_loss(self, loss: Tensor, factor: Factor) -> None:
+    def add_loss(self, loss: Tensor, factor: LossFactor) -> None:
         value = loss.detach()
         if value.dim():
             value = value.reshape(())
@@ -200,7 +202,7 @@ class Pending:
             self.loss.add_(value, alpha=factor)
 
 
-def _share(value: Tensor, factor: Factor) -> Tensor:
+def _share(value: Tensor, factor: LossFactor) -> Tensor:
     """A tensor of its own, not the loss: what CUDA graphs return, their next run overwrites."""
     if value.dtype in NARROW:
         value = value.float()

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from gradkeeper.engine.errors import ScaleCollapseError, SetupError
-from gradkeeper.engine.loss_weights import Factor
+from gradkeeper.engine.loss_weights import LossFactor
 
 MOST_OVERFLOWS = 20
 NOTHING = nullcontext()
@@ -37,7 +37,7 @@ class Precision(Protocol):
         """What the window's block runs in. Without `cache`, weights may change meanwhile."""
 
     def backward(
-        self, loss: Tensor, factor: Factor, device: str, **options: Unpack[Options]
+        self, loss: Tensor, factor: LossFactor, device: str, **options: Unpack[Options]
     ) -> None:
         """Runs one backward, of the loss times the factor; autocast is meant for forward only."""
 
@@ -65,7 +65,7 @@ class Full:
         return NOTHING
 
     def backward(
-        self, loss: Tensor, factor: Factor, device: str, **options: Unpack[Options]
+        self, loss: Tensor, factor: LossFactor, device: str, **options: Unpack[Options]
     ) -> None:
         loss.backward(_seed(loss, factor), **options)
 
@@ -98,7 +98,7 @@ class Brain(Full):
         return torch.autocast(device, self.dtype, cache_enabled=cache)
 
     def backward(
-        self, loss: Tensor, factor: Factor, device: str, **options: Unpack[Options]
+        self, loss: Tensor, factor: LossFactor, device: str, **options: Unpack[Options]
     ) -> None:
         # The narrow copies of the weights would stay until the block ends; a loop that autocasts
         # its forward only has let them go by now.
@@ -135,7 +135,7 @@ class Half(Brain):
             self._unscaled = False
 
     def backward(
-        self, loss: Tensor, factor: Factor, device: str, **options: Unpack[Options]
+        self, loss: Tensor, factor: LossFactor, device: str, **options: Unpack[Options]
     ) -> None:
         super().backward(self.grad_scaler.scale(loss), factor, device, **options)
 
@@ -167,7 +167,7 @@ class Half(Brain):
         self._unscaled = False
 
 
-def _seed(loss: Tensor, factor: Factor) -> Tensor | None:
+def _seed(loss: Tensor, factor: LossFactor) -> Tensor | None:
     """The gradient to start from: cheaper than a multiplied loss, and nothing is kept for it."""
     if isinstance(factor, Tensor):
         return factor.to(loss).expand_as(loss)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 REFRESH = 0.2
 
 
-class Progress(Protocol):
+class WindowProgress(Protocol):
     def begin(self, epoch: int, epochs: int, windows: int | None, behind: int = 0) -> None:
         """`behind`: windows of this epoch that another process has done."""
 
@@ -88,7 +88,7 @@ def facts(window: "Window", rate: float) -> dict[str, str]:
     return shown
 
 
-def progress_for(*, wanted: bool) -> Progress:
+def progress_for(*, wanted: bool) -> WindowProgress:
     if wanted and sys.stderr is not None and sys.stderr.isatty():
         return Bar()
     return NoBar()

@@ -10,7 +10,7 @@ from gradkeeper.engine.gradients import Norm, gradients, reconsidered
 from gradkeeper.engine.journal import Journal
 from gradkeeper.engine.loss_weights import Pending, Weight
 from gradkeeper.engine.ranks.base import Ranks
-from gradkeeper.tree import State
+from gradkeeper.tree import StateTree
 
 if TYPE_CHECKING:
     from gradkeeper.engine.batches import Stream
@@ -40,10 +40,10 @@ class SingleProcess(Ranks):
     def may_save(self, window: "Window") -> bool:
         return True
 
-    def state(self) -> State:
+    def state(self) -> StateTree:
         return {}
 
-    def window_state(self) -> State:
+    def window_state(self) -> StateTree:
         return {}
 
     def weighed(self, pending: Pending, weight: Weight | None, *, counts: bool) -> Weight | None:

@@ -17,7 +17,7 @@ from gradkeeper.engine.errors import (
     NestedWindowError,
     WindowError,
 )
-from gradkeeper.engine.loss_weights import Pending, Reduction, Weight
+from gradkeeper.engine.loss_weights import LossReduction, Pending, Weight
 from gradkeeper.engine.owner import Owner
 from gradkeeper.engine.ranks import EvenStream
 from gradkeeper.engine.resume.open_window import OpenWindow, kept_gradients
@@ -307,7 +307,7 @@ class Window:
         loss: Tensor,
         weight: Weight | None = None,
         *,
-        reduction: Reduction = "mean",
+        reduction: LossReduction = "mean",
         counts: bool = True,
         retain_graph: bool | None = None,
     ) -> None:
@@ -365,7 +365,7 @@ class Window:
             self._pending.torn = str(leftover)
             raise leftover
 
-    def _note(self, weight: Weight | None, reduction: Reduction, synced: bool | None) -> None:
+    def _note(self, weight: Weight | None, reduction: LossReduction, synced: bool | None) -> None:
         owner = self._owner
         if owner.precision.scaler:
             self._shared.journal.write(ev.Scale, scaler=owner.precision.scaler)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from gradkeeper.model import account as accounts
 from gradkeeper.model.account import MOST_FRESH, Account
-from gradkeeper.model.credit import Credit, Excuse, Line, Order, Trail, Waste
+from gradkeeper.model.credit import Credit, CreditLine, Excuse, Order, Trail, Waste
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Event
 from gradkeeper.model.optimizer import Optimizer, Scaler
@@ -29,7 +29,7 @@ class Books:
     """Optimizers whose books were closed before they had stepped, by name."""
     replaced: dict[str, Optimizer] = field(default_factory=dict)
     """Those that had not stepped when another was built in their place, by name."""
-    trails: dict[Line, Trail] = field(default_factory=dict)
+    trails: dict[CreditLine, Trail] = field(default_factory=dict)
     epochs: dict[str, int] = field(default_factory=dict)
     between_epochs: set[str] = field(default_factory=set)
     orders: dict[str, Order] = field(default_factory=dict)
@@ -197,7 +197,7 @@ class Books:
         if not lost:
             return ()
         owners = {owner for account in zeroed for owner in account.owners}
-        by_line: dict[tuple[Line, bool], list[Credit]] = {}
+        by_line: dict[tuple[CreditLine, bool], list[Credit]] = {}
         for credit in lost:
             line = (credit.site, credit.owners)
             by_line.setdefault((line, credit.excuse == "leaf"), []).append(credit)

@@ -13,7 +13,7 @@ Excuse = Literal["read", "moved", "leaf", "waived", "closure", "torn"]
 OFTEN = 8
 """Steps after which what was lost before each of them is a habit."""
 
-Line = tuple[Site, frozenset[str]]
+CreditLine = tuple[Site, frozenset[str]]
 """Where a backward stands, and whose accounts it reached."""
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from gradkeeper.model.books import Books
-from gradkeeper.model.credit import Line, Trail
+from gradkeeper.model.credit import CreditLine, Trail
 from gradkeeper.model.optimizer import Optimizer
 from gradkeeper.model.value import replace
 
@@ -12,7 +12,7 @@ from gradkeeper.model.value import replace
 class Counts:
     """All that grows with every round, however long a loop runs."""
 
-    trails: dict[Line, Trail]
+    trails: dict[CreditLine, Trail]
     optimizers: dict[str, Optimizer]
     steps: int
     real_steps: int

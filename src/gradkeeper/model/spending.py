@@ -6,7 +6,7 @@ from typing import TypeVar
 from gradkeeper.model import account as accounts
 from gradkeeper.model.account import Account, Lot
 from gradkeeper.model.books import Books
-from gradkeeper.model.credit import Credit, Line, Trail, Waste
+from gradkeeper.model.credit import Credit, CreditLine, Trail, Waste
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Event
 from gradkeeper.model.optimizer import Optimizer, Scaler
@@ -137,8 +137,8 @@ def _follow(
     """Brings the trails of the lines concerned up to this step; returns those with waste."""
     unspent = [credit for credit in credits if not credit.spent_by]
     first_spent = Counter((credit.site, credit.owners) for credit in unspent)
-    lost = Counter[Line]()
-    late = Counter[Line]()
+    lost = Counter[CreditLine]()
+    late = Counter[CreditLine]()
     for waste in wasted:
         lost[waste.site, waste.owners] += waste.count
         late[waste.site, waste.owners] += waste.count if waste.leaf else 0

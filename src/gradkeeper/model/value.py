@@ -6,18 +6,18 @@ Both work on frozen dataclasses without slots, whose defaults are attributes of 
 
 from typing import Any, TypeVar
 
-Value = TypeVar("Value")
+Frozen = TypeVar("Frozen")
 
 
-def build(kind: type[Value], **facts: Any) -> Value:
+def build(kind: type[Frozen], **facts: Any) -> Frozen:
     """A value of these facts; what is not named has the class's default."""
     new = object.__new__(kind)
     new.__dict__.update(facts)
     return new
 
 
-def replace(value: Value, **changes: Any) -> Value:
+def replace(value: Frozen, **changes: Any) -> Frozen:
     """The value with some facts changed."""
-    new: Value = object.__new__(type(value))
+    new: Frozen = object.__new__(type(value))
     new.__dict__.update(value.__dict__, **changes)
     return new

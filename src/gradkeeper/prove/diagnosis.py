@@ -14,7 +14,7 @@ from typing import Any
 
 from gradkeeper.checkpoint import Store
 from gradkeeper.checkpoint.compare import distance, kind_of
-from gradkeeper.prove.record import BackwardRecord, Record
+from gradkeeper.prove.record import BackwardRecord, ProcessRecord
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Pairs:
 
 
 def parting(
-    kill: int, restart: Record, whole: Record, steady: frozenset[str]
+    kill: int, restart: ProcessRecord, whole: ProcessRecord, steady: frozenset[str]
 ) -> FirstDeviation | None:
     """None if the restart goes the way of the uninterrupted run."""
     if not restart.backwards:
@@ -57,7 +57,7 @@ def parting(
     return FirstDeviation(kill, base + step + 1, tuple(causes or _last_resort(pairs)))
 
 
-def began_anew(restart: Record, whole: Record) -> bool:
+def began_anew(restart: ProcessRecord, whole: ProcessRecord) -> bool:
     """Whether it resumed nothing: it begins where the uninterrupted run began, and does all of it.
 
     Equal weights alone do not tell: in a first window, or while a warm-up leaves the weights as
@@ -72,7 +72,7 @@ def began_anew(restart: Record, whole: Record) -> bool:
     return _place(restart.backwards[0], whole.backwards) == 0
 
 
-def seeded(run: Record, other: Record) -> frozenset[str]:
+def seeded(run: ProcessRecord, other: ProcessRecord) -> frozenset[str]:
     """The generators that two fresh starts found in the same state: the others are anybody's."""
     if not run.backwards or not other.backwards:
         return frozenset()
@@ -96,7 +96,7 @@ def _place(first: BackwardRecord, whole: list[BackwardRecord]) -> int | None:
     return max(found, key=lambda place: likeness(whole[place]), default=None)
 
 
-def _first_wrong_step(restart: Record, whole: Record, base: int) -> int | None:
+def _first_wrong_step(restart: ProcessRecord, whole: ProcessRecord, base: int) -> int | None:
     mine, theirs = restart.steps, whole.steps[base:]
     for number, (step, other) in enumerate(zip(mine, theirs, strict=False)):
         if step.weights != other.weights:
@@ -106,7 +106,7 @@ def _first_wrong_step(restart: Record, whole: Record, base: int) -> int | None:
     return None
 
 
-def _causes(pairs: Pairs, whole: Record, steady: frozenset[str]) -> Iterator[str]:
+def _causes(pairs: Pairs, whole: ProcessRecord, steady: frozenset[str]) -> Iterator[str]:
     yield from _pending(pairs)
     for mine, theirs in pairs:
         if mine.batch != theirs.batch:
@@ -138,7 +138,7 @@ def _pending(pairs: Pairs) -> Iterator[str]:
             yield "pending gradients: they are not those of the uninterrupted run"
 
 
-def _in_place_of(mine: BackwardRecord, theirs: BackwardRecord, whole: Record) -> str:
+def _in_place_of(mine: BackwardRecord, theirs: BackwardRecord, whole: ProcessRecord) -> str:
     said = f"where {_named(theirs)} should come"
     if mine.batch is None:
         return f"no loader gave a batch {said}"
@@ -161,7 +161,7 @@ def _generators(pairs: Pairs, steady: frozenset[str]) -> list[str]:
     return []
 
 
-def _rates(restart: Record, whole: Record, base: int, until: int) -> Iterator[str]:
+def _rates(restart: ProcessRecord, whole: ProcessRecord, base: int, until: int) -> Iterator[str]:
     pairs = zip(restart.steps[: until + 1], whole.steps[base:], strict=False)
     for mine, theirs in pairs:
         if mine.rates != theirs.rates:

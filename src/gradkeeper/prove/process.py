@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gradkeeper.prove import ProveError
-from gradkeeper.prove.record import Record, read
+from gradkeeper.prove.record import ProcessRecord, read
 from gradkeeper.prove.working_copy import WorkingCopy, turned
 
 BOOTSTRAP = Path(__file__).with_name("bootstrap.py")
@@ -38,7 +38,7 @@ class Ended:
     """What is left of a start."""
 
     code: int
-    record: Record | None
+    record: ProcessRecord | None
     folder: Path
     working_copy: WorkingCopy
     seconds: float
@@ -128,7 +128,7 @@ def _environment(folder: Path) -> dict[str, str]:
     return environment
 
 
-def _record(folder: Path) -> Record | None:
+def _record(folder: Path) -> ProcessRecord | None:
     """The trainer's. The command's own process comes before those that it started."""
     paths = sorted(folder.glob("record-*.jsonl"), key=lambda path: path.stat().st_ctime_ns)
     records = [read(path) for path in paths]

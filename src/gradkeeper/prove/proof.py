@@ -18,9 +18,9 @@ from gradkeeper.prove.diagnosis import (
     seeded,
 )
 from gradkeeper.prove.process import Ended, KillPlan, KillPoint, has_python, start
-from gradkeeper.prove.record import Record
+from gradkeeper.prove.record import ProcessRecord
 from gradkeeper.prove.working_copy import (
-    Source,
+    CopySource,
     WorkingCopy,
     build,
     source_of,
@@ -99,7 +99,7 @@ def prove(
     """
     with _session(keep) as session:
         source = source_of(command, (cwd or Path.cwd()).resolve(), share, session)
-        job = _Job(tuple(command), source, session, say, timeout)
+        job = _Attempts(tuple(command), source, session, say, timeout)
         whole = job.run_whole("reference")
         record = checked(whole)
         if timeout is None:
@@ -125,7 +125,7 @@ def _session(keep: Path | None) -> Iterator[Path]:
 # The uninterrupted run
 
 
-def checked(ended: Ended) -> Record:
+def checked(ended: Ended) -> ProcessRecord:
     """The record of a run that ended well; else why there is nothing to compare."""
     blind = ended.folder / "blind"
     if ended.late is not None:
@@ -171,21 +171,21 @@ class KilledRun:
     left: tuple[str, ...] = ()  # files in the copy at the last kill that it had written itself
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[ProcessRecord]:
         return [start.record for start in self.starts if start.record is not None]
 
-    def base(self, record: Record) -> int | None:
+    def base(self, record: ProcessRecord) -> int | None:
         """The step that a process went on from; None if its weights are those of none."""
         return self.known.get(record.began or "")
 
-    def learn(self, record: Record, otherwise: int) -> None:
+    def learn(self, record: ProcessRecord, otherwise: int) -> None:
         base = self.base(record)
         base = otherwise if base is None else base
         for number, step in enumerate(record.steps, 1):
             self.known.setdefault(step.weights, base + number)
 
 
-def steps_by_weights(whole: Record) -> dict[str, int]:
+def steps_by_weights(whole: ProcessRecord) -> dict[str, int]:
     """Where a warm-up from 0 leaves weights as they were, the earliest step."""
     known = {whole.began or "": 0}
     for number, step in enumerate(whole.steps, 1):
@@ -208,7 +208,7 @@ def refuse_what_is_not_fresh(killed: KilledRun) -> None:
         checked(first)
 
 
-def resumptions(killed: KilledRun, whole: Record) -> Iterator[Kill]:
+def resumptions(killed: KilledRun, whole: ProcessRecord) -> Iterator[Kill]:
     for point, following in zip(killed.kills, killed.starts[1:], strict=False):
         record = following.record
         if record is None:
@@ -230,7 +230,7 @@ def failure(killed: KilledRun) -> str | None:
     return None
 
 
-def first_parting(killed: KilledRun, whole: Record) -> FirstDeviation | None:
+def first_parting(killed: KilledRun, whole: ProcessRecord) -> FirstDeviation | None:
     first, *restarts = killed.records
     steady = seeded(first, whole)
     for number, record in enumerate(restarts, 1):
@@ -244,9 +244,9 @@ def first_parting(killed: KilledRun, whole: Record) -> FirstDeviation | None:
 
 
 @dataclass(frozen=True)
-class _Job:
+class _Attempts:
     command: tuple[str, ...]
-    source: Source
+    source: CopySource
     session: Path
     say: Say
     timeout: float | None
@@ -257,7 +257,7 @@ class _Job:
         self._clear(ended)
         return ended
 
-    def run_killed(self, whole: Record, points: Sequence[KillPoint]) -> KilledRun:
+    def run_killed(self, whole: ProcessRecord, points: Sequence[KillPoint]) -> KilledRun:
         working_copy = self._working_copy("killed")
         killed = KilledRun(known=steps_by_weights(whole))
         otherwise = 0
@@ -299,7 +299,7 @@ class _Job:
         found = compare(whole.folder / "final", last.folder / "final")
         return replace(proof, comparison=found, parting=first_parting(killed, record))
 
-    def _refuse_chance(self, record: Record) -> None:
+    def _refuse_chance(self, record: ProcessRecord) -> None:
         """Asked only now: if the killed run ends alike, no second opinion is needed."""
         self.say("they differ: running it to the end once more, to know that it repeats itself")
         again = checked(self.run_whole("again", record.trainer))
@@ -343,7 +343,7 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _points(whole: Record, kills: int, seed: int) -> list[KillPoint]:
+def _points(whole: ProcessRecord, kills: int, seed: int) -> list[KillPoint]:
     """Random, and one after the other, so that each restart has something left to do."""
     points = whole.points()
     count = min(kills, len(points))

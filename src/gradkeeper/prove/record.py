@@ -29,7 +29,7 @@ class StepRecord:
 
 
 @dataclass(frozen=True)
-class Record:
+class ProcessRecord:
     """One process of the command, from its first optimizer on."""
 
     trainer: str
@@ -58,11 +58,11 @@ class Record:
         return found
 
 
-def read(path: Path) -> Record:
+def read(path: Path) -> ProcessRecord:
     lines = [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines()]
     events = tuple(_event(line) for line in lines if line["kind"] in ("backward", "step"))
     weights = {line["kind"]: line.get("weights") for line in lines}
-    return Record(
+    return ProcessRecord(
         trainer=lines[0]["trainer"],
         began=weights.get("began"),
         events=events,

@@ -26,7 +26,7 @@ LIMIT = 2 * 10**9
 
 
 @dataclass(frozen=True)
-class Source:
+class CopySource:
     """Where the command is run from; what of it may be linked, and what is ours."""
 
     roots: tuple[Path, ...]
@@ -45,7 +45,7 @@ class WorkingCopy:
         return next(iter(self.copies.values()))
 
 
-def source_of(command: Sequence[str], cwd: Path, share: Sequence[str], session: Path) -> Source:
+def source_of(command: Sequence[str], cwd: Path, share: Sequence[str], session: Path) -> CopySource:
     """The working folder, and the script's own where that is elsewhere."""
     roots = [cwd]
     for word in command:
@@ -57,12 +57,12 @@ def source_of(command: Sequence[str], cwd: Path, share: Sequence[str], session: 
     for path in linked:
         if not path.exists():
             raise ProveError(f"--share {path}: there is no such file or folder")
-    source = Source(tuple(roots), linked, session)
+    source = CopySource(tuple(roots), linked, session)
     _refuse_what_is_too_large(source)
     return source
 
 
-def build(source: Source, folder: Path) -> WorkingCopy:
+def build(source: CopySource, folder: Path) -> WorkingCopy:
     copies = {}
     for number, root in enumerate(source.roots):
         copies[root] = folder / f"{number}" / root.name
@@ -116,7 +116,7 @@ def _name(path: Path, places: Sequence[Path]) -> str:
     return str(next(path.relative_to(place) for place in places if path.is_relative_to(place)))
 
 
-def _copy(root: Path, copy: Path, source: Source) -> None:
+def _copy(root: Path, copy: Path, source: CopySource) -> None:
     for here, folders, files in os.walk(root):
         there = copy / Path(here).relative_to(root)
         there.mkdir(parents=True, exist_ok=True)
@@ -128,7 +128,7 @@ def _copy(root: Path, copy: Path, source: Source) -> None:
                 shutil.copy2(path, there / name, follow_symlinks=path.is_file())
 
 
-def _linked(here: Path, folders: list[str], files: list[str], source: Source) -> Iterator[str]:
+def _linked(here: Path, folders: list[str], files: list[str], source: CopySource) -> Iterator[str]:
     """Names that are to be linked; with those to be skipped, they leave the lists to be walked."""
     for name in list(folders):
         path = here / name
@@ -143,7 +143,7 @@ def _linked(here: Path, folders: list[str], files: list[str], source: Source) ->
             yield name
 
 
-def _refuse_what_is_too_large(source: Source) -> None:
+def _refuse_what_is_too_large(source: CopySource) -> None:
     total = 0
     for root in source.roots:
         for here, folders, files in os.walk(root):

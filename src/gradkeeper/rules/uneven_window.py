@@ -80,7 +80,7 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
     )
 
 
-class Fault(NamedTuple):
+class Unevenness(NamedTuple):
     message: str
     often: str
     """How many backward calls each step applies."""
@@ -89,29 +89,29 @@ class Fault(NamedTuple):
     """What the backward does."""
 
 
-CARRIED_OVER = Fault(
+CARRIED_OVER = Unevenness(
     "step() applies the last batches of one epoch together with the first of the next",
     "more times for this step than for the one before",
     "step() once more when an epoch ends, divided by the batches left; or drop them",
 )
-SHORT = Fault(
+SHORT = Unevenness(
     "step() applies a window that is not full, its losses divided as if it were",
     "fewer times for this step than for the one before",
     "divide by the batches the window holds, or let the number of batches be a multiple of N",
 )
 SHORT_BEFORE = SHORT._replace(often="fewer times for the step before than for this one")
 """Seen only at the step that follows it: there the window is full."""
-LONG = Fault(
+LONG = Unevenness(
     "step() applies more batches than its losses are divided by",
     "more times for this step than for the one before",
     "divide by the number of batches between two steps",
 )
-FIRST = Fault(
+FIRST = Unevenness(
     "step() applies the first batch alone, its loss divided as for a full window",
     "once for the first step, several times for the next",
     "step where (i + 1) % N == 0: counted from 0, i % N == 0 holds for the first batch",
 )
-HOOKED = Fault(
+HOOKED = Unevenness(
     "step() in a backward hook applies each batch alone, its loss divided as if there were N",
     "once for each step",
     "leave out the division, or step after N batches and not in the hook",
@@ -126,13 +126,13 @@ def _divided_for_many(now: Window, last: Window) -> bool:
     return now.size == last.size == 1 and divisor == last.divisor and divisor > HALVED
 
 
-def _carried_over(now: Window, last: Window) -> Fault | None:
+def _carried_over(now: Window, last: Window) -> Unevenness | None:
     if 2 <= last.size < now.size and now.first_epoch != now.last_epoch:
         return CARRIED_OVER
     return None
 
 
-def _wrongly_divided(now: Window, last: Window) -> Fault | None:
+def _wrongly_divided(now: Window, last: Window) -> Unevenness | None:
     divisor = now.divisor
     if divisor is None or divisor < 2 or divisor != last.divisor:
         return None

@@ -12,7 +12,7 @@ from gradkeeper.model.finding import Finding
 
 
 @dataclass(slots=True)
-class Settings:
+class EditorSettings:
     """What the editor's settings ask for, beside those of pyproject.toml."""
 
     select: Sequence[str] = ()
@@ -28,7 +28,7 @@ class Settings:
 class Projects:
     folders: Sequence[str] = ()
     """Of the workspace, absolute. A file outside of them is a project of its own."""
-    settings: Settings = field(default_factory=Settings)
+    settings: EditorSettings = field(default_factory=EditorSettings)
     _checks: dict[tuple[str, bool], Incremental] = field(default_factory=dict)
 
     def look_around(self) -> None:

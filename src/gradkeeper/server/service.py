@@ -14,7 +14,7 @@ from gradkeeper.lint.config import ConfigError, UnknownCodeError
 from gradkeeper.lint.files import decode
 from gradkeeper.model.finding import Finding
 from gradkeeper.server import protocol
-from gradkeeper.server.projects import Projects, Settings
+from gradkeeper.server.projects import EditorSettings, Projects
 from gradkeeper.server.text import Text
 
 T = TypeVar("T")
@@ -220,12 +220,12 @@ def _function(answer: Answer) -> Answer:
     return heard
 
 
-def settings_in(options: Any) -> Settings:
+def settings_in(options: Any) -> EditorSettings:
     """The editor's settings: `select`, `extendSelect` and `ignore`, each a list of rules."""
     given = options if isinstance(options, dict) else {}
     lists = {name: given.get(name) or [] for name in ("select", "extendSelect", "ignore")}
     words = {name: [str(candidate) for candidate in found] for name, found in lists.items()}
-    return Settings(words["select"], words["extendSelect"], words["ignore"])
+    return EditorSettings(words["select"], words["extendSelect"], words["ignore"])
 
 
 def encoded(text: str) -> bytes:

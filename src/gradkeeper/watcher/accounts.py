@@ -13,7 +13,7 @@ from gradkeeper.model import events as ev
 from gradkeeper.watcher.arrivals import Underway
 from gradkeeper.watcher.effects import Cleared
 from gradkeeper.watcher.gradients import Cohort, Cohorts, all_finite, grads_of
-from gradkeeper.watcher.names import ModuleMap, Names
+from gradkeeper.watcher.names import ModuleMap, UserNames
 from gradkeeper.watcher.pattern import EventLog
 from gradkeeper.watcher.sites import Sites
 
@@ -26,7 +26,7 @@ class Accounts:
     ) -> None:
         self.log = log
         self.modules = ModuleMap()
-        self.cohorts = Cohorts(Names(sites), self.modules.path)
+        self.cohorts = Cohorts(UserNames(sites), self.modules.path)
         self.thread = threading.current_thread()
         self.parted: list[Parted] = []
         """Told of each split: the whole's name, and those of its parts."""

@@ -24,7 +24,7 @@ from gradkeeper.watcher.loss_graph import Reach, reach_of
 from gradkeeper.watcher.manual_changes import ManualChanges
 from gradkeeper.watcher.measures import Measures
 from gradkeeper.watcher.optimizers import Optimizers
-from gradkeeper.watcher.pattern import Key
+from gradkeeper.watcher.pattern import EventKey
 
 MOST_LOSSES = 64
 ALWAYS_WALKED = 3
@@ -36,7 +36,7 @@ MOST_REMEMBERED = 65_536
 """Elements of a weight that is copied, to tell whether it was moved by hand."""
 
 
-Leaves = dict[int, tuple[weakref.ref[torch.Tensor], int]]
+OtherLeaves = dict[int, tuple[weakref.ref[torch.Tensor], int]]
 """Leaves that are neither owned nor parameters, and how many walks in a row found them."""
 
 
@@ -55,7 +55,7 @@ class BackwardLine:
         self.inner = False
         """It lies in an inner loop, of which it is not known yet what its rounds bring."""
         self.leaf = False
-        self.leaves: Leaves = {}
+        self.leaves: OtherLeaves = {}
 
     def look_again(self) -> None:
         if self.due_at > self.count + 1 and self.asked < MOST_ASKED:
@@ -302,7 +302,7 @@ class Backwards:
             late = {"items": self._items[0], "ignored": self._items[1]}
         names = tuple([cohort.name for cohort in credited])
         synced = self._sync.synced(credited) if self._sync.several else None
-        key: Key = (
+        key: EventKey = (
             ev.Backward, site, names, facts.multiplier, facts.reduction, None, None,
             line.leaf, facts.scaler, line.autocast, line.coupled,
             synced, self._underway.within,
@@ -355,7 +355,7 @@ class Backwards:
             self._accounts.describe(cohort, site)
 
 
-def _seen_again(leaves: Leaves, leaf: torch.Tensor) -> tuple[weakref.ref[torch.Tensor], int]:
+def _seen_again(leaves: OtherLeaves, leaf: torch.Tensor) -> tuple[weakref.ref[torch.Tensor], int]:
     known = leaves.get(id(leaf))
     if known is not None and known[0]() is leaf:
         return known[0], known[1] + 1

@@ -43,7 +43,7 @@ class Moment(NamedTuple):
     """The place that follows, and how often the pattern's end was passed on the way."""
 
 
-class Ending(NamedTuple):
+class BackwardEnding(NamedTuple):
     """How a backward ended at one place of the pattern."""
 
     site: Site
@@ -81,7 +81,7 @@ class FastPath:
         self._pattern: object = None
         """The log's, of which all below is known."""
         self._moments: dict[int, Moment] = {}
-        self._endings: dict[int, Ending] = {}
+        self._endings: dict[int, BackwardEnding] = {}
         """Of backwards: they may come at the same place as their beginnings."""
 
     # Remembering
@@ -130,7 +130,7 @@ class FastPath:
         self._begin()
         wraps = log.times - start[1]
         apply = tuple(effect.apply for effect in effects)
-        self._endings[start[0]] = Ending(
+        self._endings[start[0]] = BackwardEnding(
             site, self._cohorts.version, expected.holds, apply, log.place, wraps
         )
 

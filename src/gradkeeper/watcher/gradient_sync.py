@@ -87,7 +87,7 @@ REBUILT_WITHIN = 4
 """Forwards; torch 2.13 rebuilds at the second one."""
 
 
-class Wrapper:
+class WatchedDDP:
     """A DistributedDataParallel module: what its last forward has decided, and what came of it.
 
     It exchanges the first backward of a forward only. A backward without a forward of its own, as
@@ -128,8 +128,8 @@ class Wrapper:
 
 class GradientSync:
     def __init__(self) -> None:
-        self._wrappers: dict[int, Wrapper] = {}
-        self._of: dict[int, Wrapper] = {}
+        self._wrappers: dict[int, WatchedDDP] = {}
+        self._of: dict[int, WatchedDDP] = {}
         """By parameter."""
         self.several = False
         """Somebody exchanges gradients: an attribute, for it is asked for all the time."""
@@ -142,12 +142,12 @@ class GradientSync:
             self.several = True
         return found
 
-    def wrapped(self, module: Any) -> Wrapper:
+    def wrapped(self, module: Any) -> WatchedDDP:
         """A module is wrapped, or was before the watch began."""
         self.several = True
         known = self._wrappers.get(id(module))
         if known is None or known.module() is not module:
-            known = self._wrappers[id(module)] = Wrapper(module)
+            known = self._wrappers[id(module)] = WatchedDDP(module)
             for parameter in module.module.parameters():
                 self._of[id(parameter)] = known
         return known
@@ -164,7 +164,7 @@ class GradientSync:
     def synced(self, cohorts: list[Cohort]) -> bool | None:
         """Of a backward that is over. None where there is one rank only, nobody exchanges, or
         nobody has decided."""
-        wrappers: dict[Wrapper, bool | None] = {}
+        wrappers: dict[WatchedDDP, bool | None] = {}
         for cohort in cohorts:
             for mark in cohort.marks[:1]:
                 wrapper = self._of.get(id(mark.parameter()))
@@ -177,7 +177,7 @@ class GradientSync:
                     return shard.is_synced()
         return next((synced for synced in wrappers.values() if synced is not None), None)
 
-    def wrappers(self, parameters: list[torch.Tensor]) -> list[Wrapper]:
+    def wrappers(self, parameters: list[torch.Tensor]) -> list[WatchedDDP]:
         found = (self._of.get(id(parameter)) for parameter in parameters)
         return list(dict.fromkeys(wrapper for wrapper in found if wrapper is not None))
 

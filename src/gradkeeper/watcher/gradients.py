@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from gradkeeper.watcher.names import Names, common_path
+from gradkeeper.watcher.names import UserNames, common_path
 
 # Past a property that may lie on torch.nn.Parameter (taps/reads.py).
 _descriptor: Any = torch.Tensor.grad
@@ -326,7 +326,7 @@ def _gone() -> None:
 class Cohorts:
     """All cohorts of one thread, and the way from a parameter to its own."""
 
-    def __init__(self, names: Names, path: Callable[[torch.Tensor], str | None]) -> None:
+    def __init__(self, names: UserNames, path: Callable[[torch.Tensor], str | None]) -> None:
         self._names = names
         self._path = path
         self._of: dict[int, tuple[Mark, Cohort]] = {}

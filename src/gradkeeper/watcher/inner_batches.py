@@ -13,13 +13,13 @@ from gradkeeper.torch_private import SavedStorage, saved_storages
 from gradkeeper.watcher.loops import InnerLoop
 from gradkeeper.watcher.loss_graph import nodes_of
 
-Source = InnerLoop | str
+BatchSource = InnerLoop | str
 """What brings batches: a loop, or a loader by its name."""
 BEYOND_DOUBT = 6
 """So many batches in a row that share nothing, and nobody looks any more."""
 
 
-class Held(NamedTuple):
+class HeldByGraph(NamedTuple):
     """What the graph of a loss holds."""
 
     parameters: frozenset[int]
@@ -28,9 +28,9 @@ class Held(NamedTuple):
 
 class InnerBatches:
     def __init__(self) -> None:
-        self._before: dict[object, Held] = {}
+        self._before: dict[object, HeldByGraph] = {}
         """By line: of the backward before."""
-        self._apart: dict[Source, int] = {}
+        self._apart: dict[BatchSource, int] = {}
         """How often a loop's rounds shared nothing; -1 once they did."""
 
     def first(self, line: object, losses: list[torch.Tensor]) -> None:
@@ -38,7 +38,7 @@ class InnerBatches:
         self._before[line] = _held(losses, set())
 
     def another(
-        self, source: Source, line: object, losses: list[torch.Tensor], constant: set[int]
+        self, source: BatchSource, line: object, losses: list[torch.Tensor], constant: set[int]
     ) -> bool:
         """Whether a round of an inner loop has brought another batch. `constant`: storages that
         belong to modules, not to data."""
@@ -57,14 +57,14 @@ class InnerBatches:
         self._apart[source] = apart + 1
         return True
 
-    def is_beyond_doubt(self, source: Source) -> bool:
+    def is_beyond_doubt(self, source: BatchSource) -> bool:
         return self._apart.get(source, 0) >= BEYOND_DOUBT
 
     def forget(self, line: object) -> None:
         self._before.pop(line, None)
 
 
-def _held(losses: list[torch.Tensor], constant: set[int]) -> Held:
+def _held(losses: list[torch.Tensor], constant: set[int]) -> HeldByGraph:
     parameters: set[int] = set()
     own: set[int] = set(constant)
     storages: dict[int, SavedStorage] = {}
@@ -75,4 +75,4 @@ def _held(losses: list[torch.Tensor], constant: set[int]) -> Held:
         else:
             storages |= saved_storages(node)
     kept = {key: storage for key, storage in storages.items() if key not in own}
-    return Held(frozenset(parameters), kept)
+    return HeldByGraph(frozenset(parameters), kept)

@@ -31,7 +31,7 @@ DEPTH = 3
 
 
 @dataclass(frozen=True)
-class Loop:
+class CodeLoop:
     """A loop in bytecode, from its first to its last offset, and the variables it sets."""
 
     start: int
@@ -64,7 +64,7 @@ class Rounds:
         self._sites = sites
         self.places: list[CodePlace] = []
         """Of the user's frames at the event before, outermost first."""
-        self._loops: dict[int, tuple[CodeType, list[Loop]]] = {}
+        self._loops: dict[int, tuple[CodeType, list[CodeLoop]]] = {}
         self._stepping: set[tuple[int, int]] = set()
         """Loops that were seen to hold a step, by code and start."""
         self.inner: InnerLoop | None = None
@@ -103,7 +103,7 @@ class Rounds:
         return None
 
     def _inner_round(
-        self, frames: list[FrameType], depth: int, loop: Loop, before: list[CodePlace]
+        self, frames: list[FrameType], depth: int, loop: CodeLoop, before: list[CodePlace]
     ) -> Round | None:
         known = (frames[depth].f_code, loop.start)
         if known not in self.bringing:
@@ -131,7 +131,7 @@ class Rounds:
             self._learn(frames[-1], before, None)
         return None
 
-    def _around(self, frames: list[FrameType], depth: int) -> Loop | None:
+    def _around(self, frames: list[FrameType], depth: int) -> CodeLoop | None:
         """The innermost loop of a frame that steps, around where it is."""
         frame = frames[depth]
         around = [loop for loop in self._loops_of(frame.f_code) if loop.holds(frame.f_lasti)]
@@ -170,13 +170,13 @@ class Rounds:
         frames.reverse()
         return frames
 
-    def _innermost(self, frame: FrameType, place: int, other: int) -> Loop | None:
+    def _innermost(self, frame: FrameType, place: int, other: int) -> CodeLoop | None:
         """The innermost loop of a frame around both places."""
         loops = self._loops_of(frame.f_code)
         around = [loop for loop in loops if loop.holds(place) and loop.holds(other)]
         return min(around, key=lambda loop: loop.end - loop.start, default=None)
 
-    def _is_stepping(self, frames: list[FrameType], depth: int, loop: Loop) -> bool:
+    def _is_stepping(self, frames: list[FrameType], depth: int, loop: CodeLoop) -> bool:
         code = frames[depth].f_code
         if loop.steps or (id(code), loop.start) in self._stepping:
             return True
@@ -194,13 +194,13 @@ class Rounds:
                 if loop.holds(frame.f_lasti):
                     self._stepping.add((id(frame.f_code), loop.start))
 
-    def _loops_of(self, code: CodeType) -> list[Loop]:
+    def _loops_of(self, code: CodeType) -> list[CodeLoop]:
         known = self._loops.get(id(code))
         if known is None:
             known = self._loops[id(code)] = (code, find_loops(code))
         return known[1]
 
-    def _round(self, frame: FrameType, loop: Loop, *, begins: bool = False) -> Round:
+    def _round(self, frame: FrameType, loop: CodeLoop, *, begins: bool = False) -> Round:
         source = f"the loop at line {loop.line} of {frame.f_code.co_name}"
         outer = self._outer(frame, loop)
         now = (_token(frame), tuple(_values(frame, around.targets) for around in outer))
@@ -210,7 +210,7 @@ class Rounds:
         self._epochs[source] = now
         return Round(source, new_epoch=known and (begins or before != now))
 
-    def _outer(self, frame: FrameType, loop: Loop) -> list[Loop]:
+    def _outer(self, frame: FrameType, loop: CodeLoop) -> list[CodeLoop]:
         return [
             other
             for other in self._loops_of(frame.f_code)
@@ -236,7 +236,7 @@ def _level(before: list[CodePlace], now: list[CodePlace]) -> int | None:
 
 
 @lru_cache(maxsize=MOST_USUAL)
-def find_loops(code: CodeType) -> list[Loop]:
+def find_loops(code: CodeType) -> list[CodeLoop]:
     """Kept for the next watch: reading bytecode takes milliseconds."""
     instructions = list(dis.get_instructions(code))
     line = code.co_firstlineno
@@ -251,7 +251,7 @@ def find_loops(code: CodeType) -> list[Loop]:
             ends[start] = max(ends.get(start, 0), instruction.offset)
     by_offset = {instruction.offset: place for place, instruction in enumerate(instructions)}
     return [
-        Loop(start, end, lines[start], _targets(instructions[by_offset[start] :]))
+        CodeLoop(start, end, lines[start], _targets(instructions[by_offset[start] :]))
         for start, end in ends.items()
     ]
 
@@ -287,7 +287,7 @@ def _targets(instructions: list[dis.Instruction]) -> tuple[str, ...]:
 
 
 def _mentions_step(
-    code: CodeType, names: dict[str, Any], depth: int, within: Loop | None = None
+    code: CodeType, names: dict[str, Any], depth: int, within: CodeLoop | None = None
 ) -> bool:
     called = [name for offset, name in _loads(code) if within is None or within.holds(offset)]
     if "step" in called:

@@ -8,11 +8,11 @@ host. What it does not know it leaves None. The walk is slow, so it is made now 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
-Reduction = Literal["mean", "sum"]
+from gradkeeper.model.events import Reduction
 
 MOST_HOPS = 16
 MOST_DIVISORS = 256

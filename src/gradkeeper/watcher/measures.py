@@ -17,7 +17,7 @@ from gradkeeper.model.events import Measure
 from gradkeeper.watcher.gradients import Cohort
 
 MOST_WAITING = 1024
-Loss = tuple[int, torch.Tensor, float]
+MeasuredLoss = tuple[int, torch.Tensor, float]
 """The backward's number, its loss, and the scaler's factor in it."""
 
 
@@ -27,8 +27,10 @@ class Measures:
     ) -> None:
         self._path = path
         self._record = record
-        self._waiting: weakref.WeakKeyDictionary[Cohort, list[Loss]] = weakref.WeakKeyDictionary()
-        self._loss: Loss | None = None
+        self._waiting: weakref.WeakKeyDictionary[Cohort, list[MeasuredLoss]] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._loss: MeasuredLoss | None = None
         self._number = 0
         self._steps: Counter[str] = Counter()
         self._scaled: tuple[Callable[[], torch.Tensor | None], float] = (lambda: None, 1.0)

@@ -24,7 +24,7 @@ ARGUMENT = re.compile(r"\(\s*([A-Za-z_][\w.]*(?:\[[^\]]*\])?)\s*[,)]")
 SHARE = 0.01
 
 
-class Names:
+class UserNames:
     """Gives each object one name, and no name twice while it lasts."""
 
     def __init__(self, sites: Sites) -> None:

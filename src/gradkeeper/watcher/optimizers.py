@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.optim import Optimizer
 
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
@@ -13,9 +14,8 @@ from gradkeeper.watcher.accounts import Accounts
 from gradkeeper.watcher.arrivals import Arrivals
 from gradkeeper.watcher.gradients import Cohort
 from gradkeeper.watcher.manual_changes import ManualChanges
-from gradkeeper.watcher.names import Names, unwrapped, variable_of
+from gradkeeper.watcher.names import UserNames, unwrapped, variable_of
 
-Optimizer = torch.optim.Optimizer
 NAMELESS_FOR = 2
 """So many backwards an optimizer without a variable waits for its first use."""
 ALWAYS_LOOKED = 3
@@ -49,7 +49,7 @@ class Optimizers:
         self._accounts = accounts
         self._log, self._cohorts = accounts.log, accounts.cohorts
         self._manual = manual
-        self._names = Names(arrivals.sites)
+        self._names = UserNames(arrivals.sites)
         accounts.parted.append(self._renamed)
         self._only = weakref.WeakSet(only) if only else None
         self._owners: weakref.WeakKeyDictionary[Any, KnownOptimizer] = weakref.WeakKeyDictionary()

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+from gradkeeper.torch_private import Undo as Undo
 from gradkeeper.torch_private import keep_from_compiler
 
-Undo = Callable[[], object]
 Make = Callable[[Any], Any]
 MISSING = object()
 

@@ -13,7 +13,7 @@ from gradkeeper.model import Auditor, Event, Finding, Site, Tape
 from gradkeeper.model import events as ev
 from gradkeeper.watcher.ranks import RankHistory
 
-Key = tuple[Any, ...]
+EventKey = tuple[Any, ...]
 """An event's class, its site, then the values of its fields in order."""
 
 Told = set[tuple[str, Site]]
@@ -61,12 +61,12 @@ class EventLog:
         self.rank = rank
         self._reads = reads
         self.tally = RankHistory()
-        self._keys: list[Key] = []
+        self._keys: list[EventKey] = []
         self._told: list[Told] = []
         """For each key, what the rules said of it and was reported."""
         self._steady_from = 0
         """Rounds may reach back to here; before it, something was thrown away."""
-        self.pattern: list[Key] = []
+        self.pattern: list[EventKey] = []
         """The keys of one round: a new list for each pattern, an empty one while none is known."""
         self._tells: Told = set()
         """What is reported in each round."""
@@ -77,7 +77,7 @@ class EventLog:
         self.steady = False
         """A pattern is known; an attribute, for it is asked for all the time."""
 
-    def enter(self, key: Key, late: Mapping[str, Any] | None = None) -> None:
+    def enter(self, key: EventKey, late: Mapping[str, Any] | None = None) -> None:
         """Takes an event. `late` are fields too dear, or too varied, to be compared."""
         if self.pattern:
             if key == self.pattern[self.place]:
@@ -107,7 +107,7 @@ class EventLog:
         for key in pattern[:place]:
             self._post(key, {}, held_back=True)
 
-    def _repeat(self, pattern: list[Key], times: int) -> None:
+    def _repeat(self, pattern: list[EventKey], times: int) -> None:
         again = ev.Again(
             site=pattern[-1][1],
             rank=self.rank,
@@ -129,7 +129,7 @@ class EventLog:
         are judged later, when the region may have been left."""
         return (finding.rule, finding.site) in self._tells
 
-    def _post(self, key: Key, late: Mapping[str, Any], *, held_back: bool = False) -> None:
+    def _post(self, key: EventKey, late: Mapping[str, Any], *, held_back: bool = False) -> None:
         event = self._event(key, late)
         self.trained = self.trained or key[0] in (ev.Backward, ev.Step)
         self._write(event)
@@ -146,7 +146,7 @@ class EventLog:
         if key[0] in TURNS:
             self._look_for_pattern()
 
-    def _event(self, key: Key, late: Mapping[str, Any]) -> Event:
+    def _event(self, key: EventKey, late: Mapping[str, Any]) -> Event:
         kind = key[0]
         values = dict(zip(FIELDS[kind], key[2:], strict=False))
         event: Event = kind(site=key[1], rank=self.rank, **{**values, **late})

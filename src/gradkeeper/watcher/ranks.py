@@ -188,8 +188,8 @@ def _parted(runs: list[list[Any] | None]) -> Iterator[ev.Digest]:
 
 
 def compared(held: list[dict[str, Any]]) -> Iterator[ev.Replicas]:
-    """The weights of all ranks, as `Replicas.told` gives them, after each step that was looked at
-    by those who should hold the same."""
+    """The weights of all ranks, as `ReplicaHistory.told` gives them, after each step that was
+    looked at by those who should hold the same."""
     for optimizer in dict.fromkeys(name for replicas in held for name in replicas):
         mine = {
             rank: replicas[optimizer] for rank, replicas in enumerate(held) if optimizer in replicas

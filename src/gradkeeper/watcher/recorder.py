@@ -28,7 +28,7 @@ from gradkeeper.watcher.manual_changes import ManualChanges
 from gradkeeper.watcher.measures import Measures
 from gradkeeper.watcher.optimizers import Optimizers
 from gradkeeper.watcher.pattern import EventLog
-from gradkeeper.watcher.replicas import Replicas
+from gradkeeper.watcher.replicas import ReplicaHistory
 from gradkeeper.watcher.saved_state import SavedState
 from gradkeeper.watcher.sites import Sites
 from gradkeeper.watcher.steps import Steps
@@ -68,7 +68,9 @@ class Recorder:
         self.fast_path = FastPath(arrivals, accounts, self.sync, manual.waiting, measuring=norms)
         parts = (arrivals, accounts, optimizers, manual, self.fast_path)
         self.backwards = Backwards(*parts, self.sync, self.measures)
-        self.replicas = Replicas(self.sync, accounts.modules) if log.rank is not None else None
+        self.replicas = (
+            ReplicaHistory(self.sync, accounts.modules) if log.rank is not None else None
+        )
         self.steps = Steps(*parts, self.backwards, self.measures, self.replicas)
         self.zeros = Zeros(*parts)
         self.loader_states = LoaderStates()

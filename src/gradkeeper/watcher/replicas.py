@@ -10,7 +10,7 @@ import torch
 
 from gradkeeper.model import Site
 from gradkeeper.replicas import Sums, is_due, rounding_of, sums_of
-from gradkeeper.watcher.gradient_sync import GradientSync, Wrapper
+from gradkeeper.watcher.gradient_sync import GradientSync, WatchedDDP
 from gradkeeper.watcher.names import ModuleMap
 
 
@@ -32,7 +32,7 @@ class Replica:
         self.names: list[str] = []
         self.rounding: list[float] = []
         self.samples: list[Sample] = []
-        self.wrappers: list[Wrapper] = []
+        self.wrappers: list[WatchedDDP] = []
         self.last: Site | None = None
         """The last step."""
         self.first: weakref.ref[torch.Tensor] | None = None
@@ -40,7 +40,7 @@ class Replica:
         """The first parameter, and its version after that step."""
 
 
-class Replicas:
+class ReplicaHistory:
     def __init__(self, sync: GradientSync, modules: ModuleMap) -> None:
         self._sync = sync
         self._modules = modules

@@ -15,7 +15,7 @@ from gradkeeper.watcher.gradients import Cohort, all_finite, grads_of, norms_are
 from gradkeeper.watcher.manual_changes import ManualChanges
 from gradkeeper.watcher.measures import Measures
 from gradkeeper.watcher.optimizers import Optimizers, signature_of
-from gradkeeper.watcher.replicas import Replicas
+from gradkeeper.watcher.replicas import ReplicaHistory
 
 
 class Steps:
@@ -28,7 +28,7 @@ class Steps:
         fast_path: FastPath,
         backwards: Backwards,
         measures: Measures | None,
-        replicas: Replicas | None,
+        replicas: ReplicaHistory | None,
     ) -> None:
         self._arrivals = arrivals
         self._accounts = accounts

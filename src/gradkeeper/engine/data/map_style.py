@@ -74,7 +74,7 @@ class Delivered:
 
 
 @dataclass
-class Reader:
+class TaskReader:
     """In place of the dataset: takes a task for an index, and does the whole of it."""
 
     dataset: Any
@@ -126,7 +126,7 @@ class Prepare:
 
     def __call__(self, number: int) -> None:
         worker = get_worker_info()
-        if worker is not None and isinstance(worker.dataset, Reader):
+        if worker is not None and isinstance(worker.dataset, TaskReader):
             # It refuses to be assigned to in the usual way.
             object.__setattr__(worker, "dataset", worker.dataset.dataset)
         protect_worker()
@@ -141,7 +141,7 @@ def as_it_is(delivered: Delivered) -> Delivered:
 # In place of a loader's index sampler: passes its indices on, and knows which and how many.
 
 
-class Order:
+class RecordedOrder:
     """One epoch's indices after another's, drawn when the loader asks, as the sampler draws them.
 
     To find a place again the sampler is set back to the epoch's begin and asked anew: that costs
@@ -356,7 +356,7 @@ class SampledFeed:
         # None of these holds on to the feed: in a cycle, an iterator would die in a later worker's
         # garbage collection, where it waits 5 seconds for each of its workers.
         tasks = Tasks(self._workers, dict(self._drawn)) if self._workers else Bare()
-        self._order = Order(self._samplers, self._sources, tasks)
+        self._order = RecordedOrder(self._samplers, self._sources, tasks)
         self._copy = _copy_of(loader, self._order)
 
     def _start_again(self) -> None:
@@ -391,7 +391,7 @@ class SampledFeed:
         return delivered.batch
 
 
-def _copy_of(loader: DataLoader[Any], order: Order) -> DataLoader[Any]:
+def _copy_of(loader: DataLoader[Any], order: RecordedOrder) -> DataLoader[Any]:
     """The loader with all of the user's settings that draws its indices through us."""
     if loader.num_workers == 0:
         name = "sampler" if loader.batch_sampler is None else "batch_sampler"
@@ -401,7 +401,7 @@ def _copy_of(loader: DataLoader[Any], order: Order) -> DataLoader[Any]:
         # Without a batch sampler a loader passes indices on as they are, and so our tasks.
         sampler=order,
         batch_sampler=None,
-        dataset=Reader(loader.dataset, loader.collate_fn, loader.batch_sampler is not None),
+        dataset=TaskReader(loader.dataset, loader.collate_fn, loader.batch_sampler is not None),
         collate_fn=as_it_is,
         worker_init_fn=Prepare(loader.worker_init_fn),
     )

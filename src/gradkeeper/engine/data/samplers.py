@@ -35,7 +35,7 @@ DRAW_AT_FIRST = (
 )
 SHARE = ("rank", "num_replicas", "num_samples", "total_size")
 """Of a DistributedSampler, and of those who follow its names."""
-Held = dict[str, Any]
+SamplerState = dict[str, Any]
 
 
 class Samplers:
@@ -51,10 +51,10 @@ class Samplers:
         self.draw_at_first = all(type(sampler) in DRAW_AT_FIRST for sampler in self._chain.values())
         self._first = {name: _sequences(sampler) for name, sampler in self._chain.items()}
 
-    def read(self) -> Held:
+    def read(self) -> SamplerState:
         return {name: self._read(name, sampler) for name, sampler in self._chain.items()}
 
-    def _read(self, name: str, sampler: Any) -> Held:
+    def _read(self, name: str, sampler: Any) -> SamplerState:
         if is_stateful(sampler):
             return {"state": copy.deepcopy(sampler.state_dict())}
         held = {attribute: value for attribute, value in _own(sampler) if type(value) in SCALARS}
@@ -66,7 +66,7 @@ class Samplers:
         }
         return {"attributes": held | moved}
 
-    def write(self, held: Held) -> None:
+    def write(self, held: SamplerState) -> None:
         for name, parts in held.items():
             sampler = self._chain[name]
             if "state" in parts:
@@ -76,7 +76,7 @@ class Samplers:
                 if not _same(getattr(sampler, attribute, None), value):
                     _set(sampler, attribute, value)
 
-    def of_any_rank(self, held: Held) -> Held:
+    def of_any_rank(self, held: SamplerState) -> SamplerState:
         """Without what a sampler holds about its own share."""
         if any("state" in parts for parts in held.values()):
             raise PositionError(
@@ -113,8 +113,8 @@ def _own(sampler: Any) -> list[tuple[str, Any]]:
     return list(getattr(sampler, "__dict__", {}).items())
 
 
-def _sequences(sampler: Any) -> Held:
-    found: Held = {}
+def _sequences(sampler: Any) -> SamplerState:
+    found: SamplerState = {}
     for attribute, value in _own(sampler):
         if isinstance(value, torch.Tensor):
             found[attribute] = value.clone()

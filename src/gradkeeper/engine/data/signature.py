@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 # What must be the same when a run goes on: as plain values, and the difference in words.
 
 
-Signature = dict[str, Any]
+LoaderSignature = dict[str, Any]
 PER_RANK = ("length", "num_replicas", "rank")
 
 
@@ -23,13 +23,13 @@ def length_of(loader: Iterable[Any]) -> int | None:
         return None
 
 
-def signature_of(loader: Iterable[Any]) -> Signature:
+def signature_of(loader: Iterable[Any]) -> LoaderSignature:
     if isinstance(loader, DataLoader):
         return signature_of_loader(loader)
     return {"loader": _name(loader), "length": length_of(loader)}
 
 
-def signature_of_loader(loader: DataLoader[Any]) -> Signature:
+def signature_of_loader(loader: DataLoader[Any]) -> LoaderSignature:
     index = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
     inner = getattr(index, "sampler", index)
     signature = {
@@ -51,12 +51,12 @@ def signature_of_loader(loader: DataLoader[Any]) -> Signature:
     return signature
 
 
-def of_any_rank(signature: Signature) -> Signature:
+def of_any_rank(signature: LoaderSignature) -> LoaderSignature:
     """Without what depends on how many ranks share the data."""
     return {name: value for name, value in signature.items() if name not in PER_RANK}
 
 
-def difference(saved: Signature, now: Signature) -> str:
+def difference(saved: LoaderSignature, now: LoaderSignature) -> str:
     """Empty where there is none."""
     names = [*saved, *(name for name in now if name not in saved)]
     return "; ".join(
@@ -69,7 +69,7 @@ def difference(saved: Signature, now: Signature) -> str:
 _ABSENT = object()
 
 
-def _shown(signature: Signature, name: str) -> str:
+def _shown(signature: LoaderSignature, name: str) -> str:
     return repr(signature[name]) if name in signature else "not there"
 
 

@@ -62,7 +62,7 @@ class Place:
 
 
 @dataclass
-class Story:
+class TrialRecord:
     """What a process tells."""
 
     seen: list[Seen] = field(default_factory=list)
@@ -75,7 +75,7 @@ def fault_of(build: Build, *, epochs: int, batches: int | None) -> str:
 
     `batches`: of one epoch only so many are read.
     """
-    whole = _in_a_process(lambda story: Trial(build, epochs, batches, story).read_whole())
+    whole = _in_a_process(lambda record: Trial(build, epochs, batches, record).read_whole())
     if whole.failure:
         return whole.failure
     for place in whole.places:
@@ -88,7 +88,7 @@ def fault_of(build: Build, *, epochs: int, batches: int | None) -> str:
 def _fault_at(
     place: Place, expected: list[Seen], build: Build, epochs: int, batches: int | None
 ) -> str:
-    resumed = _in_a_process(lambda story: Trial(build, epochs, batches, story).read_on(place))
+    resumed = _in_a_process(lambda record: Trial(build, epochs, batches, record).read_on(place))
     where = f"resumed {place} in a new process, the loader "
     for wanted, came in zip(expected, resumed.seen, strict=False):
         if (wanted.content, wanted.epoch, wanted.batch) != (came.content, came.epoch, came.batch):
@@ -121,12 +121,12 @@ def _batches(count: int) -> str:
 
 
 class Trial:
-    def __init__(self, build: Build, epochs: int, batches: int | None, story: Story) -> None:
+    def __init__(self, build: Build, epochs: int, batches: int | None, record: TrialRecord) -> None:
         self._loader = build()
         self._feed = feed_of(self._loader)
         self._epochs = epochs
         self._most = batches
-        self._story = story
+        self._record = record
         self._epoch = 0
         self._batch = 0
 
@@ -167,18 +167,18 @@ class Trial:
             self._read(self._feed.begin(self._epoch), keep=keep)
 
     def _see(self, content: str, shown: str) -> None:
-        self._story.seen.append(Seen(self._epoch, self._batch, content, shown, _draw()))
+        self._record.seen.append(Seen(self._epoch, self._batch, content, shown, _draw()))
 
     def _keep(self, *, ended: bool) -> None:
         place = Place(
             self._epoch,
             self._batch,
             ended,
-            len(self._story.seen),
+            len(self._record.seen),
             _copied(encode(self._feed.state(), root="the loader's state")),
             _copied(encode(rng.state())),
         )
-        self._story.places.append(place)
+        self._record.places.append(place)
 
 
 def _copied(encoded: Encoded) -> Encoded:
@@ -209,9 +209,9 @@ def _draw() -> str:
 # A process for it.
 
 
-def _in_a_process(tell: Callable[[Story], None]) -> Story:
+def _in_a_process(tell: Callable[[TrialRecord], None]) -> TrialRecord:
     with tempfile.TemporaryDirectory() as folder:
-        told = Path(folder) / "story"
+        told = Path(folder) / "record"
         with warnings.catch_warnings():
             # Python 3.12 warns of every fork of a process with threads, of which torch has some.
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -225,27 +225,27 @@ def _in_a_process(tell: Callable[[Story], None]) -> Story:
             with suppress(ProcessLookupError):
                 os.killpg(child, signal.SIGKILL)
         if not told.exists():
-            return Story(failure="the process that read it has died")
-        story: Story = pickle.loads(told.read_bytes())
-        return story
+            return TrialRecord(failure="the process that read it has died")
+        record: TrialRecord = pickle.loads(told.read_bytes())
+        return record
 
 
-def _live(tell: Callable[[Story], None], told: Path) -> None:
+def _live(tell: Callable[[TrialRecord], None], told: Path) -> None:
     """It never returns."""
     try:
         os.setpgrp()
         sys.stderr = None
         # As in a worker: the threads of OpenMP do not survive a fork.
         torch.set_num_threads(1)
-        story = Story()
+        record = TrialRecord()
         try:
-            tell(story)
+            tell(record)
         except (EngineError, UnkeepableError) as error:
-            story.failure = str(error)
+            record.failure = str(error)
         except Exception as error:
-            story.failure = f"{type(error).__name__}: {error}"
+            record.failure = f"{type(error).__name__}: {error}"
         unfinished = told.with_suffix(".part")
-        unfinished.write_bytes(pickle.dumps(story))
+        unfinished.write_bytes(pickle.dumps(record))
         unfinished.rename(told)
     finally:
         os.kill(os.getpid(), signal.SIGKILL)

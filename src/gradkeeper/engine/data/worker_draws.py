@@ -19,7 +19,7 @@ from gradkeeper.torch_private import Undo, copied_loader, stateful_loader
 # Along with the dataset's state, in torchdata's own way.
 
 
-class Sources:
+class DrawnFrom:
     """Made in the process that draws."""
 
     def __init__(self, dataset: Any, collate: Any) -> None:
@@ -50,7 +50,7 @@ def state_of(thing: Any) -> Any:
 class Items:
     """In place of a map-style dataset."""
 
-    def __init__(self, dataset: Any, sources: Sources) -> None:
+    def __init__(self, dataset: Any, sources: DrawnFrom) -> None:
         self.dataset = dataset
         self._draws = sources
         if callable(getattr(dataset, "__getitems__", None)):
@@ -71,19 +71,19 @@ class Items:
         self._draws.write(state["draws"])
 
 
-class Stream(IterableDataset[Any]):
+class StatedStream(IterableDataset[Any]):
     """In place of an iterable dataset. Its state is that of its iterators."""
 
-    def __init__(self, dataset: Any, sources: Sources) -> None:
+    def __init__(self, dataset: Any, sources: DrawnFrom) -> None:
         self.dataset = dataset
         self.draws = sources
 
     def __iter__(self) -> Iterator[Any]:
-        return StreamIterator(self)
+        return StatedStreamIterator(self)
 
 
-class StreamIterator(Iterator[Any]):
-    def __init__(self, stream: Stream) -> None:
+class StatedStreamIterator(Iterator[Any]):
+    def __init__(self, stream: StatedStream) -> None:
         self._stream = stream
         self._ended = False
         """A dataset that starts anew at its end has the state of its begin then."""
@@ -126,7 +126,7 @@ class Shown:
 
     def __call__(self, number: int) -> None:
         worker = get_worker_info()
-        if worker is not None and isinstance(worker.dataset, Items | Stream):
+        if worker is not None and isinstance(worker.dataset, Items | StatedStream):
             # It refuses to be assigned to in the usual way.
             object.__setattr__(worker, "dataset", worker.dataset.dataset)
         protect_worker()
@@ -140,8 +140,8 @@ def keeps_draws(loader: Any) -> bool:
 
 def keeping_draws(loader: Any) -> Any:
     """A copy of a StatefulDataLoader."""
-    sources = Sources(loader.dataset, loader.collate_fn)
-    kind = Stream if isinstance(loader.dataset, IterableDataset) else Items
+    sources = DrawnFrom(loader.dataset, loader.collate_fn)
+    kind = StatedStream if isinstance(loader.dataset, IterableDataset) else Items
     return copied_loader(
         loader,
         dataset=kind(loader.dataset, sources),

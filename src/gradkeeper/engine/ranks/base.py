@@ -16,7 +16,7 @@ from gradkeeper.engine.errors import SetupError
 from gradkeeper.engine.gradients import Norm, gradients, reconsidered, total_norm
 from gradkeeper.engine.loss_weights import Pending, Weight
 from gradkeeper.engine.resume.stateful import Stateful
-from gradkeeper.tree import State
+from gradkeeper.tree import StateTree
 
 if TYPE_CHECKING:
     from gradkeeper.engine.backward import Crediting
@@ -75,12 +75,12 @@ class Ranks(Stateful, Protocol):
         """Those who write a checkpoint together."""
         return None
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: StateTree) -> None:
         return
 
-    def window_state(self) -> State: ...
+    def window_state(self) -> StateTree: ...
 
-    def go_on(self, state: State) -> None:
+    def go_on(self, state: StateTree) -> None:
         """A window that was open at a save is open again."""
         return
 

@@ -28,7 +28,7 @@ from gradkeeper.engine.ranks.rendezvous import (
     failure,
     too_late,
 )
-from gradkeeper.engine.ranks.replicas import Replicas
+from gradkeeper.engine.ranks.replicas import ReplicaCheck
 from gradkeeper.engine.ranks.uneven_data import BatchGroups, Before, EvenStream
 from gradkeeper.model import events as ev
 
@@ -201,7 +201,7 @@ class Distributed(Ranks):
         self._models = models
         self._journal = journal
         self._closing = Closing(roll, sync, journal)
-        self._replicas = Replicas(roll, journal, alike=not sync.copies)
+        self._replicas = ReplicaCheck(roll, journal, alike=not sync.copies)
         self._plan: int | None = None
         """How many micro-batches each rank is handed in this window, where that is known."""
         self._again: Before | None = None

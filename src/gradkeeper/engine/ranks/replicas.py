@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gradkeeper.engine.owner import Owner
 
 
-class Replicas:
+class ReplicaCheck:
     def __init__(self, roll: RollCall, journal: Journal, *, alike: bool) -> None:
         """`alike`: each rank holds all weights. Otherwise only copies of a shard are alike."""
         self._roll = roll

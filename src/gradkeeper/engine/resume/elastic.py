@@ -9,7 +9,7 @@ from gradkeeper.engine.errors import ResumeError
 from gradkeeper.engine.resume.shards import in_shards, joined
 from gradkeeper.engine.resume.stateful import KeptState, refuse_difference
 from gradkeeper.engine.resume.weights import is_imported
-from gradkeeper.tree import State
+from gradkeeper.tree import StateTree
 
 # A checkpoint that another number of ranks wrote.
 #
@@ -21,7 +21,7 @@ from gradkeeper.tree import State
 OTHER = "this loop is not that of the checkpoint"
 
 
-def on_other_ranks(parts: list[State], rank: int, size: int) -> State:
+def on_other_ranks(parts: list[StateTree], rank: int, size: int) -> StateTree:
     """What the rank of that number, of `size`, goes on from: the ranks' states, zipped."""
     _refuse_open_windows([part["window"] for part in parts], size)
     names = dict.fromkeys(name for part in parts for name in part)
@@ -46,8 +46,8 @@ def _whole(states: list[Any], rank: int) -> Any:
     return joined([state for state in states if state is not None])
 
 
-def _tracked(states: list[Any], rank: int) -> State:
-    whole: State = {}
+def _tracked(states: list[Any], rank: int) -> StateTree:
+    whole: StateTree = {}
     for name, value in _own_or_first(states, rank).items():
         others = [state[name] for state in states if name in state]
         whole[name] = joined([value, *others]) if _alike(value, others) else value
@@ -61,11 +61,11 @@ def _alike(value: Any, others: list[Any]) -> bool:
     return all(isinstance(other, dict) and other.keys() == value.keys() for other in others)
 
 
-def _place(states: list[Any], rank: int) -> State:
+def _place(states: list[Any], rank: int) -> StateTree:
     """With the micro-batches of the epoch that all ranks together have read."""
     loops = [state["loop"] for state in states if state["loop"] is not None]
     batches = sum(loop["batch"] for loop in loops)
-    own: State = _own_or_first(states, rank)
+    own: StateTree = _own_or_first(states, rank)
     return own | {"moved": {"ranks": len(states), "batches": batches}}
 
 
@@ -88,7 +88,7 @@ ZIPPED: dict[str, Callable[[list[Any], int], Any]] = {
 """By name in a run's state: one rank's, from those of another number of ranks."""
 
 
-def _refuse_open_windows(windows: list[State | None], size: int) -> None:
+def _refuse_open_windows(windows: list[StateTree | None], size: int) -> None:
     open_ones = [window for window in windows if window is not None]
     if any(window["read"] or window["counted"] for window in open_ones):
         before = f"{len(windows)} rank" if len(windows) == 1 else f"{len(windows)} ranks"
@@ -102,7 +102,7 @@ def _refuse_open_windows(windows: list[State | None], size: int) -> None:
 class Shares:
     """How places in loaders are shared out anew; where the ranks are as many as before, not."""
 
-    def __init__(self, moved: State | None, size: int) -> None:
+    def __init__(self, moved: StateTree | None, size: int) -> None:
         """`moved`: of the checkpoint's place."""
         self._ranks: int = size if moved is None else moved["ranks"]
         self._batches: int = 0 if moved is None else moved["batches"]
@@ -112,19 +112,21 @@ class Shares:
     def same(self) -> bool:
         return self._ranks == self._size
 
-    def of(self, feed: Feed, state: State) -> State:
+    def of(self, feed: Feed, state: StateTree) -> StateTree:
         if self.same:
             return state
         return feed.shared_out(state, state["batch"] * self._ranks // self._size)
 
-    def of_loop(self, feed: Feed, saved: State, state: State) -> tuple[State, State]:
+    def of_loop(
+        self, feed: Feed, saved: StateTree, state: StateTree
+    ) -> tuple[StateTree, StateTree]:
         """The loop's place and its loader's."""
         if self.same:
             return saved, state
         batch = self._batches // self._size
         return saved | {"batch": batch}, feed.shared_out(state, batch)
 
-    def check(self, saved: State, here: State) -> None:
+    def check(self, saved: StateTree, here: StateTree) -> None:
         """ResumeError where the loop is another, or cannot be shared out."""
         if self.same:
             refuse_difference(OTHER, saved["shape"], here)
@@ -143,7 +145,7 @@ class Shares:
             )
 
 
-def _of_any_rank(shape: State) -> State:
+def _of_any_rank(shape: StateTree) -> StateTree:
     return {"loop": shape["loop"], "loader": of_any_rank(shape["loader"])}
 
 
@@ -161,14 +163,14 @@ class RankParts:
         self._size = size
         self._copies = copies
 
-    def own(self, state: State) -> State:
+    def own(self, state: StateTree) -> StateTree:
         if not self._copies or self._rank == 0:
-            saved: State = in_shards(state)
+            saved: StateTree = in_shards(state)
             return saved
         own = {key: value for key, value in state.items() if key not in SHARED}
         return own | {"buffers": self._run.buffers.state()}
 
-    def assemble(self, read: Callable[[int], State], parts: int) -> State:
+    def assemble(self, read: Callable[[int], StateTree], parts: int) -> StateTree:
         if parts == 1 != self._size:
             only = read(0)
             return only if is_imported(only) else on_other_ranks([only], self._rank, self._size)

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gradkeeper.engine.batches import Loop, Position
+from gradkeeper.engine.batches import EngineLoop, Position
 from gradkeeper.engine.data import Feed, Unstated, feed_of
 from gradkeeper.engine.errors import PositionError, ResumeError
 from gradkeeper.engine.journal import warn_at
@@ -15,7 +15,7 @@ from gradkeeper.engine.resume.elastic import Shares
 from gradkeeper.engine.resume.open_window import PendingWindow
 from gradkeeper.engine.resume.stateful import KeptState, RandomNumbers, Stateful
 from gradkeeper.engine.shared import Shared
-from gradkeeper.tree import State
+from gradkeeper.tree import StateTree
 
 # Where the program is: in which of its loops, or behind which of them.
 #
@@ -32,14 +32,14 @@ class Itinerary(Stateful):
         """Whether one of them is being read now."""
         self.saves = 0
         """Saves asked for since the last loop."""
-        self.loop: Loop | None = None
+        self.loop: EngineLoop | None = None
         """The last one, if it can be gone on with."""
         self._running = False
         """Whether that one has not come to its end."""
         self.target: Target | None = None
         """Where a checkpoint was saved, which the program has not come to yet."""
 
-    def begin(self, loop: Loop) -> None:
+    def begin(self, loop: EngineLoop) -> None:
         self.loop, self._running, self.active = loop, True, True
 
     def end(self, *, whole: bool, fault: bool) -> None:
@@ -50,7 +50,7 @@ class Itinerary(Stateful):
         if not whole and not fault:
             self.loop = None
 
-    def state(self) -> State:
+    def state(self) -> StateTree:
         return {
             "loops": self.started,
             "running": self._running,
@@ -58,7 +58,7 @@ class Itinerary(Stateful):
             "loop": None if self.loop is None else self.loop.state(),
         }
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: StateTree) -> None:
         target = Target(state)
         self.target = target if target.loops else None
 
@@ -71,12 +71,12 @@ class Itinerary(Stateful):
 class Target:
     """The place that a checkpoint was saved at."""
 
-    def __init__(self, place: State) -> None:
+    def __init__(self, place: StateTree) -> None:
         self.loops: int = place["loops"]
         self.running: bool = place["running"]
         self.saves: int = place["saves"]
-        self.loop: State | None = place["loop"]
-        self.moved: State | None = place.get("moved")
+        self.loop: StateTree | None = place["loop"]
+        self.moved: StateTree | None = place.get("moved")
         """What elastic.py notes where other ranks saved it."""
 
     def goes_on_in(self, number: int, epochs: int) -> bool:
@@ -205,18 +205,18 @@ class FastForward:
         self._loaders = loaders
         self._window = window
         self._random_numbers = RandomNumbers()
-        self._state: State = {}
+        self._state: StateTree = {}
         """What is put back, until the program has come to its place."""
         self._way = WayBack()
         weakref.finalize(self, self._way.tell_end)
-        self._rng: State | None = None
+        self._rng: StateTree | None = None
         """To be put back at the next boundary."""
 
     @property
     def pending(self) -> bool:
         return self._itinerary.target is not None
 
-    def expect(self, state: State) -> None:
+    def expect(self, state: StateTree) -> None:
         self.moved = False
         self._random_numbers.restore(state["rng"])
         self._itinerary.restore(state["place"])
@@ -228,7 +228,7 @@ class FastForward:
         self._random_numbers.restore(self._rng)
         self._rng = None
 
-    def start(self, loop: Loop) -> None:
+    def start(self, loop: EngineLoop) -> None:
         """The program's next loop: from its begin, from where it was, or over."""
         number = self._itinerary.started
         self._itinerary.started += 1
@@ -252,7 +252,7 @@ class FastForward:
         self._arrive(target)
         return True
 
-    def _pass_over(self, loop: Loop, target: Target) -> None:
+    def _pass_over(self, loop: EngineLoop, target: Target) -> None:
         loop.over = True
         self.moved = True
         self._way.pass_over()
@@ -272,7 +272,7 @@ class FastForward:
         if not target.saves:
             self._arrive(target)
 
-    def _go_on(self, loop: Loop, target: Target) -> None:
+    def _go_on(self, loop: EngineLoop, target: Target) -> None:
         saved, state = target.loop, self._state
         assert saved is not None
         shares = self._shares(target)
@@ -290,7 +290,7 @@ class FastForward:
         self._rng = state["rng"]
         self._shared.asked = True
 
-    def _arrive(self, target: Target, loop: Loop | None = None) -> None:
+    def _arrive(self, target: Target, loop: EngineLoop | None = None) -> None:
         state, self._state = self._state, {}
         self._itinerary.target = None
         self._way.loops = 0

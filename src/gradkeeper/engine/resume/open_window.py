@@ -13,7 +13,7 @@ from gradkeeper.engine.owner import Owner, parameters_of
 from gradkeeper.engine.resume.shards import placed
 from gradkeeper.engine.resume.stateful import Stateful
 from gradkeeper.engine.shared import Shared
-from gradkeeper.tree import State, cloned
+from gradkeeper.tree import StateTree, cloned
 
 TALLY = ("first", "total", "last")
 
@@ -27,11 +27,11 @@ class OpenWindow:
     pending: Pending
     gradients: list[Any]
     """By the order of the optimizer's parameters."""
-    ranks: State
+    ranks: StateTree
     """What the ranks had exchanged of it."""
 
     @property
-    def state(self) -> State:
+    def state(self) -> StateTree:
         pending = self.pending
         return {
             "size": self.size,
@@ -61,16 +61,16 @@ class PendingWindow(Stateful):
         self._owners = owners
         self.again: OpenWindow | None = None
 
-    def state(self) -> State | None:
+    def state(self) -> StateTree | None:
         window = self._shared.open
         return None if window is None else window.kept().state
 
-    def restore(self, state: State | None) -> None:
+    def restore(self, state: StateTree | None) -> None:
         device = next(iter(self._owners.values())).home
         self.again = None if state is None else window_of(cloned(state), device)
 
 
-def window_of(state: State, device: torch.device) -> OpenWindow:
+def window_of(state: StateTree, device: torch.device) -> OpenWindow:
     """Takes over the state's tensors: those of a state that somebody keeps are cloned first."""
     loss = state["loss"]
     pending = Pending(
@@ -132,12 +132,12 @@ def _put(parameter: Tensor, gradient: Tensor) -> None:
     parameter.grad = gradient
 
 
-def _weights_state(weights: LossWeights) -> State:
+def _weights_state(weights: LossWeights) -> StateTree:
     names = TALLY if isinstance(weights, Tally) else (*TALLY, "least")
     return {name: getattr(weights, name) for name in names}
 
 
-def _weights_of(state: State, device: torch.device) -> LossWeights:
+def _weights_of(state: StateTree, device: torch.device) -> LossWeights:
     if "least" not in state:
         return Tally(**state)
     return DeviceTally(**{name: tensor.to(device) for name, tensor in state.items()})

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from gradkeeper.checkpoint import WriteError
-from gradkeeper.engine.batches import Loop
+from gradkeeper.engine.batches import EngineLoop
 from gradkeeper.engine.data import Unstated
-from gradkeeper.engine.determinism import Machine, Probe, changes, machine, on_gpu, probe
+from gradkeeper.engine.determinism import MachineFacts, Probe, changes, machine, on_gpu, probe
 from gradkeeper.engine.errors import EngineError, SetupError
 from gradkeeper.engine.journal import warn_at, warn_of_versions
 from gradkeeper.engine.owner import Owner
@@ -21,7 +21,7 @@ from gradkeeper.engine.resume.stateful import KeptState, RandomNumbers, Stateful
 from gradkeeper.engine.resume.weights import is_imported, restore_imported
 from gradkeeper.engine.shared import Shared
 from gradkeeper.model import events as ev
-from gradkeeper.tree import State
+from gradkeeper.tree import StateTree
 
 
 class Saver:
@@ -114,7 +114,7 @@ class Saver:
         self.load(found.state)
         return True
 
-    def load(self, state: State) -> None:
+    def load(self, state: StateTree) -> None:
         self._must_be_fresh()
         if is_imported(state):
             self._load_imported(state)
@@ -127,7 +127,7 @@ class Saver:
         self._rounds = self._steps_saved()
         self._saved = self._place()
 
-    def _load_imported(self, state: State) -> None:
+    def _load_imported(self, state: StateTree) -> None:
         """Of another tool: it tells nothing of loops, so they begin at their first batch."""
         site = self._shared.journal.here()
         missing = restore_imported(self._run.owners, state)
@@ -141,7 +141,7 @@ class Saver:
             raise EngineError("a probe runs before the first loop or between loops, not in one")
         return probe(owner, self._run, once)
 
-    def state(self) -> State:
+    def state(self) -> StateTree:
         """Now, wherever the program is."""
         loop, window = self._itinerary.loop, self._shared.open
         if window is not None and not window.resumable:
@@ -158,7 +158,7 @@ class Saver:
     # What the engine tells
 
     @contextmanager
-    def reading(self, loop: Loop) -> Iterator[None]:
+    def reading(self, loop: EngineLoop) -> Iterator[None]:
         """Around all that a loop does; it may be over before it begins, or go on in mid-epoch."""
         if self._folder is not None:
             loop.stream.feed.check()
@@ -315,9 +315,11 @@ class Saver:
         journal.write(ev.Save, accounts=self._accounts(), optimizers=owners, gradients=pending)
         return failure
 
-    def _facts(self, state: State) -> State:
+    def _facts(self, state: StateTree) -> StateTree:
         """What a person asks of a checkpoint."""
-        facts: State = {"steps": {name: owner.steps for name, owner in self._run.owners.items()}}
+        facts: StateTree = {
+            "steps": {name: owner.steps for name, owner in self._run.owners.items()}
+        }
         facts |= {"machine": self._machine()}
         place, window = state["place"]["loop"], state["window"]
         if place is not None:
@@ -328,7 +330,7 @@ class Saver:
             facts |= {"window": f"open, {window['read']} of {window['size']} micro-batches read"}
         return facts
 
-    def _machine(self) -> Machine:
+    def _machine(self) -> MachineFacts:
         return machine(gpu=on_gpu(self._run.owners.values()))
 
     def _accounts(self) -> tuple[str, ...]:

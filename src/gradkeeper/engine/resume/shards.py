@@ -10,7 +10,7 @@ from torch import Tensor
 from gradkeeper.checkpoint import UnkeepableError
 from gradkeeper.engine.errors import ResumeError
 from gradkeeper.torch_private import strided, strides_of
-from gradkeeper.tree import State, mapped, with_tensors, zipped
+from gradkeeper.tree import StateTree, mapped, with_tensors, zipped
 
 KEYS = {"shard", "whole", "start", "placements"}
 Box = list[tuple[int, int]]
@@ -61,7 +61,7 @@ def joined(states: Sequence[Any]) -> Any:
     return zipped(states, joined)
 
 
-def _shard_of(tensor: Any) -> State:
+def _shard_of(tensor: Any) -> StateTree:
     placements = _cuts(tensor.placements)
     with torch.no_grad():
         local = tensor.to_local()
@@ -74,13 +74,13 @@ def _shard_of(tensor: Any) -> State:
     }
 
 
-def _whole(tensor: Tensor, placements: list[Cut]) -> State:
+def _whole(tensor: Tensor, placements: list[Cut]) -> StateTree:
     shape = list(tensor.shape)
     start = [0] * len(shape)
     return {"shard": tensor, "whole": shape, "start": start, "placements": placements}
 
 
-def put_together(shards: Sequence[State]) -> Tensor:
+def put_together(shards: Sequence[StateTree]) -> Tensor:
     first = shards[0]["shard"]
     whole = torch.zeros(shards[0]["whole"], dtype=first.dtype)
     for saved in shards:
@@ -93,7 +93,7 @@ def put_together(shards: Sequence[State]) -> Tensor:
     return whole
 
 
-def covers(shards: Sequence[State]) -> bool:
+def covers(shards: Sequence[StateTree]) -> bool:
     """Whether they are all there is of a tensor; some may be there more than once."""
     boxes = {(tuple(shard["start"]), _shape(shard["shard"])) for shard in shards}
     return sum(prod(shape) for _, shape in boxes) == prod(shards[0]["whole"])
@@ -104,7 +104,7 @@ def _shape(shard: Any) -> tuple[int, ...]:
     return tuple(shard.shape if isinstance(shard, Tensor) else shard.view.shape)
 
 
-def _on_mesh(saved: State, mesh: Any) -> Tensor:
+def _on_mesh(saved: StateTree, mesh: Any) -> Tensor:
     if mesh is None:
         return _cut(saved, [(0, size) for size in saved["whole"]])
     from torch.distributed.tensor import DTensor
@@ -126,7 +126,7 @@ def _on_mesh(saved: State, mesh: Any) -> Tensor:
     )
 
 
-def _cut(saved: State, box: Box) -> Tensor:
+def _cut(saved: StateTree, box: Box) -> Tensor:
     shard: Tensor = saved["shard"]
     for dimension, (start, size) in enumerate(box):
         offset = start - saved["start"][dimension]

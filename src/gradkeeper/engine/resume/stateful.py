@@ -17,7 +17,7 @@ from gradkeeper.checkpoint import UnkeepableError
 from gradkeeper.engine.errors import ResumeError, SetupError
 from gradkeeper.engine.owner import Owner, parameters_of
 from gradkeeper.engine.resume.shards import placed, unsharded
-from gradkeeper.tree import NOTHING, State, cloned, differences
+from gradkeeper.tree import NOTHING, StateTree, cloned, differences
 
 
 class Stateful(Protocol):
@@ -42,15 +42,15 @@ class Named(Stateful):
     def __init__(self, parts: Mapping[str, Stateful]) -> None:
         self.parts = parts
 
-    def state(self) -> State:
+    def state(self) -> StateTree:
         return {name: part.state() for name, part in self.parts.items()}
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: StateTree) -> None:
         for name, part in self.parts.items():
             part.restore(state[name])
 
     @property
-    def signature(self) -> State:
+    def signature(self) -> StateTree:
         known = {name: part.signature for name, part in self.parts.items()}
         return {name: signature for name, signature in known.items() if signature is not None}
 
@@ -70,7 +70,7 @@ class ModuleState(Stateful):
     def __init__(self, module: nn.Module) -> None:
         self._module = module
 
-    def state(self) -> State:
+    def state(self) -> StateTree:
         module = bare(self._module)
         state = module.state_dict()
         return {
@@ -82,7 +82,7 @@ class ModuleState(Stateful):
             "evaluating": [name for name, part in module.named_modules() if not part.training],
         }
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: StateTree) -> None:
         whole, module = self._module, bare(self._module)
         module.load_state_dict(with_shards(state["state"], module.state_dict()))
         with torch.no_grad():
@@ -96,7 +96,7 @@ class ModuleState(Stateful):
         whole.training = module.training
 
     @property
-    def signature(self) -> State:
+    def signature(self) -> StateTree:
         module = bare(self._module)
         state = module.state_dict()
         persistent = {name: buffer for name, buffer in module.named_buffers() if name in state}
@@ -113,7 +113,7 @@ def described(tensor: Tensor) -> str:
     return f"{dtype}{list(tensor.shape)}"
 
 
-def with_shards(saved: State, live: State) -> State:
+def with_shards(saved: StateTree, live: StateTree) -> StateTree:
     """Shards where the module has shards."""
     made = saved.copy()  # with the modules' versions, which load_state_dict reads
     for name, like in live.items():
@@ -156,10 +156,10 @@ class OptimizerState(Stateful):
         self._optimizer = optimizer
         self._model = model
 
-    def state(self) -> State:
+    def state(self) -> StateTree:
         return {"state": self._optimizer.state_dict(), "elsewhere": _elsewhere(self._optimizer)}
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: StateTree) -> None:
         optimizer = self._optimizer
         saved = _with_sharded_moments(state["state"], _parameters(optimizer))
         held = [_tensors_of(group) for group in optimizer.param_groups]
@@ -175,7 +175,7 @@ class OptimizerState(Stateful):
             _put_back(group, tensors)
 
     @property
-    def signature(self) -> State:
+    def signature(self) -> StateTree:
         known = [] if self._model is None else bare(self._model).named_parameters()
         names = {id(parameter): name for name, parameter in known}
         kind = type(self._optimizer)
@@ -205,7 +205,7 @@ def _exact(saved: Any, loaded: Any, places: Mapping[Any, str]) -> Any:
 
 
 def _elsewhere(optimizer: Optimizer) -> dict[int, dict[str, str]]:
-    """State that is not on its parameter's device: Adam counts its steps on the host."""
+    """StateTree that is not on its parameter's device: Adam counts its steps on the host."""
     found = {}
     for number, parameter in enumerate(_parameters(optimizer)):
         state = optimizer.state.get(parameter, {})
@@ -219,7 +219,7 @@ def _elsewhere(optimizer: Optimizer) -> dict[int, dict[str, str]]:
     return found
 
 
-def _with_sharded_moments(saved: State, parameters: list[Tensor]) -> State:
+def _with_sharded_moments(saved: StateTree, parameters: list[Tensor]) -> StateTree:
     """Moments of sharded parameters are sharded as these are."""
     per_parameter = {
         number: {key: placed(value, parameters[number]) for key, value in moments.items()}
@@ -410,7 +410,7 @@ class Tracked(Stateful):
     def __init__(self, owners: Mapping[str, Owner]) -> None:
         self._owners = owners
         self._things: dict[str, Stateful] = {}
-        self._unclaimed: State = {}
+        self._unclaimed: StateTree = {}
 
     def add(self, name: str, thing: Any) -> None:
         if name in self._things:
@@ -419,15 +419,15 @@ class Tracked(Stateful):
         if name in self._unclaimed:
             self._restore(name, self._unclaimed.pop(name))
 
-    def state(self) -> State:
+    def state(self) -> StateTree:
         return self._unclaimed | Named(self._things).state()
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: StateTree) -> None:
         for name in self._things:
             self._restore(name, state[name])
         self._unclaimed = {name: saved for name, saved in state.items() if name not in self._things}
 
-    def missing(self, state: State) -> list[str]:
+    def missing(self, state: StateTree) -> list[str]:
         """Those that the state holds nothing of."""
         return sorted(self._things.keys() - state.keys())
 
@@ -444,10 +444,10 @@ class Tracked(Stateful):
 class RandomNumbers(Stateful):
     """Of the process's own generators."""
 
-    def state(self) -> State:
+    def state(self) -> StateTree:
         return rng.state()
 
-    def restore(self, state: State | None) -> None:
+    def restore(self, state: StateTree | None) -> None:
         """None: a rank that there was not before keeps its own."""
         if state is not None:
             rng.restore(state)
@@ -460,13 +460,13 @@ class Buffers(Stateful):
     def __init__(self, owners: Mapping[str, Owner]) -> None:
         self._models = {name: bare(owner.model) for name, owner in owners.items()}
 
-    def state(self) -> State:
+    def state(self) -> StateTree:
         return {
             name: {key: buffer.detach() for key, buffer in model.named_buffers()}
             for name, model in self._models.items()
         }
 
-    def restore(self, state: State | None) -> None:
+    def restore(self, state: StateTree | None) -> None:
         """None: they came with the weights."""
         with torch.no_grad():
             for name, buffers in (state or {}).items():
@@ -528,10 +528,10 @@ class WrittenSignature(Stateful):
     def __init__(self, owners: Named) -> None:
         self._owners = owners
 
-    def state(self) -> State:
+    def state(self) -> StateTree:
         return self._owners.signature
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: StateTree) -> None:
         return
 
 
@@ -565,7 +565,7 @@ class KeptState(Stateful):
         """Of the owner that has taken the most."""
         return max(owner.steps for owner in self.owners.values())
 
-    def state(self) -> State:
+    def state(self) -> StateTree:
         return self._all.state()
 
     def check(self, state: Any) -> None:
@@ -578,6 +578,6 @@ class KeptState(Stateful):
             names = ", ".join(missing)
             raise ResumeError(f"the checkpoint holds nothing of what is tracked here: {names}")
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: StateTree) -> None:
         """All but the place in the program."""
         self._at_once.restore({"buffers": None, **state})

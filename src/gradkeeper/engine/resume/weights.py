@@ -32,7 +32,7 @@ from gradkeeper.engine.errors import EngineError, ResumeError, SetupError
 from gradkeeper.engine.owner import Owner
 from gradkeeper.engine.resume.shards import covers, is_shard, is_sharded, put_together
 from gradkeeper.engine.resume.stateful import Loadable, ModuleState, OptimizerState, with_shards
-from gradkeeper.tree import State, cloned
+from gradkeeper.tree import StateTree, cloned
 
 WRAPPERS = ("_orig_mod", "_checkpoint_wrapped_module")
 """Parts of names that torch.compile and activation checkpointing put in."""
@@ -251,7 +251,7 @@ class Turns:
 IMPORTED = 1
 
 
-def imported_state(recipe: Recipe) -> State:
+def imported_state(recipe: Recipe) -> StateTree:
     """What `gradkeeper checkpoint import` saves, and resume() knows."""
     return {"imported": IMPORTED, **vars(recipe)}
 
@@ -260,7 +260,7 @@ def is_imported(state: Any) -> bool:
     return isinstance(state, dict) and "imported" in state
 
 
-def restore_imported(owners: Mapping[str, Owner], state: State) -> list[str]:
+def restore_imported(owners: Mapping[str, Owner], state: StateTree) -> list[str]:
     """Puts it into the run; what starts anew, because the file had nothing of it."""
     if state["imported"] != IMPORTED:
         raise ResumeError("this checkpoint was imported by a later version")
@@ -290,7 +290,7 @@ def restore_imported(owners: Mapping[str, Owner], state: State) -> list[str]:
 class ImportedModule(ModuleState):
     """By the model's own names, whatever the script had wrapped it in."""
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: StateTree) -> None:
         module = unwrapped(self._module)
         live = module.state_dict(keep_vars=True)
         names = {own_name(name): name for name in live}
@@ -305,11 +305,11 @@ class ImportedModule(ModuleState):
         module.load_state_dict(with_shards(fitting | strangers, module.state_dict()))
 
 
-def _own(live: State) -> State:
+def _own(live: StateTree) -> StateTree:
     return {own_name(name): value for name, value in live.items()}
 
 
-def _stripped(state: State, names: Mapping[str, str]) -> State:
+def _stripped(state: StateTree, names: Mapping[str, str]) -> StateTree:
     """Without DDP's `module.` in front of each name, where the model has no such part."""
     cleaned = {own_name(name): value for name, value in state.items()}
     if cleaned and all(name.startswith("module.") for name in cleaned):
@@ -318,7 +318,7 @@ def _stripped(state: State, names: Mapping[str, str]) -> State:
     return cleaned
 
 
-def by_number(saved: State, owner: Owner) -> State:
+def by_number(saved: StateTree, owner: Owner) -> StateTree:
     """torch's own form. DCP's recipe has names in place of numbers."""
     groups = saved["param_groups"]
     used = [name for group in groups for name in group["params"]]

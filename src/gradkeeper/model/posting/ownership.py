@@ -189,10 +189,10 @@ def _trails(books: Books, closing: tuple[str, ...] | None) -> tuple[Trail, ...]:
     return tuple(lines)
 
 
-Value = TypeVar("Value")
+Picked = TypeVar("Picked")
 
 
-def _pick(table: Mapping[str, Value], names: Iterable[str]) -> dict[str, Value]:
+def _pick(table: Mapping[str, Picked], names: Iterable[str]) -> dict[str, Picked]:
     return {name: table[name] for name in names if name in table}
 
 

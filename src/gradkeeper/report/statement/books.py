@@ -26,13 +26,13 @@ Pins = dict[tuple[str, str, int], int]
 
 def read(tape: Iterable[Event], rules: Iterable[Rule], findings: Iterable[Finding]) -> Statement:
     """The statement of a tape; only `findings` are told, whatever else the rules say again."""
-    reader = _Reader(rules, list(findings))
+    reader = _BooksReader(rules, list(findings))
     for event in tape:
         reader.take(event)
     return reader.finish()
 
 
-class _Reader:
+class _BooksReader:
     def __init__(self, rules: Iterable[Rule], findings: list[Finding]) -> None:
         self._auditor = Auditor(rules)
         self._statement = Statement(findings)

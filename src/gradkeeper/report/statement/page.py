@@ -16,7 +16,7 @@ from gradkeeper.report.statement.story import OPEN, SKIPPED, SPENT, Shape, Story
 from gradkeeper.report.statement.whole import Repeat, Statement
 
 SCRIPTS = ("data.js", "view.js", "svg.js", "timeline.js", "curves.js", "table.js", "main.js")
-Run = tuple[list[int], int]
+ShapeRun = tuple[list[int], int]
 
 
 def render(statement: Statement, title: str, how: str = "") -> str:
@@ -61,9 +61,9 @@ def _gravity(finding: Finding) -> int:
     return list(Severity).index(finding.severity)
 
 
-def _runs(statement: Statement) -> list[Run]:
+def _runs(statement: Statement) -> list[ShapeRun]:
     """Shapes in order: what came once in long rows, repetitions with their number."""
-    runs: list[Run] = []
+    runs: list[ShapeRun] = []
     for repeated, some in groupby(statement.passages, lambda passage: isinstance(passage, Repeat)):
         if repeated:
             runs += [
@@ -80,19 +80,19 @@ def _numbers(stories: list[Story]) -> list[int]:
     return [story.shape for story in stories if story.shape is not None]
 
 
-def _count(statement: Statement, runs: list[Run], what: Callable[[Shape], int]) -> int:
+def _count(statement: Statement, runs: list[ShapeRun], what: Callable[[Shape], int]) -> int:
     """A sum over all windows, of all ranks, of something that their shape tells."""
     ranks = [max(1, len(lane.ranks)) for lane in statement.lanes]
     each = [what(shape) * ranks[shape.lane] for shape in statement.shapes]
     return sum(times * sum(each[shape] for shape in shapes) for shapes, times in runs)
 
 
-def _verdict(statement: Statement, runs: list[Run], *, seen: bool, how: str) -> str:
+def _verdict(statement: Statement, runs: list[ShapeRun], *, seen: bool, how: str) -> str:
     lost = _count(statement, runs, _thrown_away)
     return cards.verdict(statement.findings, seen=seen, lost=lost, how=how)
 
 
-def _lead(statement: Statement, runs: list[Run], how: str) -> str:
+def _lead(statement: Statement, runs: list[ShapeRun], how: str) -> str:
     steps = _count(statement, runs, lambda shape: shape.ended != OPEN)
     owners = len({lane.optimizer for lane in statement.lanes})
     ranks = {rank for lane in statement.lanes for rank in lane.ranks}
@@ -111,7 +111,7 @@ def _lead(statement: Statement, runs: list[Run], how: str) -> str:
     )
 
 
-def _totals(statement: Statement, runs: list[Run]) -> str:
+def _totals(statement: Statement, runs: list[ShapeRun]) -> str:
     said = {
         "backward calls": statement.backwards,
         "steps taken": _count(statement, runs, lambda shape: shape.ended == SPENT),
@@ -129,7 +129,7 @@ def _thrown_away(shape: Shape) -> int:
     return sum(line.lost for line in shape.lines)
 
 
-def _data(statement: Statement, runs: list[Run]) -> dict[str, Any]:
+def _data(statement: Statement, runs: list[ShapeRun]) -> dict[str, Any]:
     sites: dict[Site, int] = {}
     shapes = [_shape(shape, sites) for shape in statement.shapes]
     return {

@@ -13,7 +13,7 @@ MOST_LINES = 120
 OPEN, SPENT, SKIPPED = "open", "spent", "skipped"
 
 
-class Line(NamedTuple):
+class StoryLine(NamedTuple):
     """One line of the statement. `waiting`: backwards in .grad after it, not spent yet."""
 
     kind: str
@@ -27,10 +27,10 @@ class Line(NamedTuple):
     """What was spent still lies in .grad."""
     times: int = 1
 
-    def says_same(self, other: "Line") -> bool:
+    def says_same(self, other: "StoryLine") -> bool:
         return (self.kind, self.site, self.words) == (other.kind, other.site, other.words)
 
-    def joined(self, later: "Line") -> "Line":
+    def joined(self, later: "StoryLine") -> "StoryLine":
         """Both as one line, counted."""
         return later._replace(
             times=self.times + later.times,
@@ -49,7 +49,7 @@ class Shape(NamedTuple):
     batches: int
     closed: bool
     pins: tuple[int, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[StoryLine, ...]
     more: int
 
 
@@ -58,7 +58,7 @@ class Story:
     """What happened in one lane up to a step, and what closed the account after it."""
 
     lane: int
-    lines: list[Line] = field(default_factory=list)
+    lines: list[StoryLine] = field(default_factory=list)
     ended: str = OPEN
     pins: set[int] = field(default_factory=set)
     """Findings, by their place in the report."""
@@ -73,7 +73,7 @@ class Story:
     shape: int | None = None
     """Among the shapes of the statement, once nothing more can happen to it."""
 
-    def add(self, line: Line) -> None:
+    def add(self, line: StoryLine) -> None:
         if self.lines and not self.more and self.lines[-1].says_same(line):
             self.lines[-1] = self.lines[-1].joined(line)
             return
@@ -100,7 +100,7 @@ class Story:
         self.lines, self.pins, self.batches = [], set(), set()
 
 
-def line_of(entry: Entry[Event], owner: str, mine: dict[str, Account]) -> Line | None:
+def line_of(entry: Entry[Event], owner: str, mine: dict[str, Account]) -> StoryLine | None:
     """The line that an event makes in one owner's lane; None for what is no movement.
 
     `mine` are the owner's accounts among those concerned, as they were before.
@@ -128,7 +128,7 @@ def line_of(entry: Entry[Event], owner: str, mine: dict[str, Account]) -> Line |
     if not words:
         return None
     kind = type(event).__name__.lower()
-    return Line(kind, event.site, words, credit=credit, debit=debit, lost=lost)
+    return StoryLine(kind, event.site, words, credit=credit, debit=debit, lost=lost)
 
 
 def _of_backward(event: ev.Backward) -> str:
