@@ -3,14 +3,13 @@
 In the order in which to read them:
 
 session           `with Watch(...)`: the taps in place, a recorder for each thread, what they found
-taps/             where torch is tapped, and what undoes it
+taps              where torch is tapped, and what undoes it
 patches           replacing a function for a while, and putting it back
 recorder          one thread's watcher: wires the parts, and tells of what concerns none of them
 arrivals          where the user's code is: its line, its loop's round, the calls it is inside of
 sites             whose line is running
-loops             whether a loop went round: with a loader, or by its bytecode
-samplers          by which seed a sampler orders an epoch
-loader_states     loaders that were told where to go on, and iterators from before
+loops             whether a loop went round, by its bytecode: where no loader tells
+loaders           what loaders tell: batches, epochs, their order, and where to go on
 inner_batches     whether an inner loop's losses come from one batch or from several
 accounts          the accounts that events speak of: opened, split, cleared; one thread for each
 gradients         cohorts of parameters that move together, and what was last seen of each gradient

@@ -10,7 +10,8 @@ import torch
 
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
-from gradkeeper.watcher.loops import UNTOLD, CodePlace, LoaderEpochs, Rounds
+from gradkeeper.watcher.loaders import LoaderEpochs
+from gradkeeper.watcher.loops import UNTOLD, CodePlace, Rounds
 from gradkeeper.watcher.pattern import EventLog
 from gradkeeper.watcher.sites import Sites
 

@@ -7,24 +7,16 @@ one batch; inner_batches.py tells.
 
 import dis
 import sys
-import weakref
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
-from gradkeeper.model import Site
-from gradkeeper.watcher.samplers import Seeds
 from gradkeeper.watcher.search import variables_of
 from gradkeeper.watcher.sites import Sites
 
 STORES = ("STORE_NAME", "STORE_GLOBAL", "STORE_FAST", "STORE_DEREF")
 MOST_TARGETS = 4
-MOST_HELD = 1024
-"""Batches that wait for the backward they belong to."""
-ANY = ""
-"""In the place of a loader's name."""
 MOST_USUAL = 256
 DEPTH = 3
 """How many calls deep a mention of `step` is looked for."""
@@ -346,126 +338,3 @@ def _values(frame: FrameType, names: tuple[str, ...]) -> tuple[object, ...]:
 
 def _plain(value: object) -> object:
     return value if type(value) in (int, str, float) else id(value)
-
-
-class LoaderEpochs:
-    def __init__(
-        self,
-        post: Callable[[str, Site, str], None],
-        shuffled: Callable[[str, Site, int], None],
-    ) -> None:
-        """`post` takes "batch", "begin" or "end", a site, and the loader's name; `shuffled` takes
-        the loader's name, a site, and the seed by which a sampler orders an epoch."""
-        self._post = post
-        self._shuffled = shuffled
-        self._seeds = Seeds()
-        self.begun = False
-        """A loader was ever used: an attribute, for it is asked for all the time."""
-        self.latest: Callable[[], object | None] = _nothing
-        """The iterator that handed out the last batch, while it is there and not exhausted."""
-        self.unused: set[str] = set()
-        """Loaders whose first batch of an epoch is fetched, and `ANY` if a framework has fetched a
-        batch at all, while no backward has begun since."""
-        self.held: list[tuple[str, Site]] = []
-        """Of batches that a framework fetched in a row, those not told yet: it may use them one
-        after the other, as transformers does with those of one window."""
-        self._open: dict[str, weakref.ref[object]] = {}
-        self._ahead: set[str] = set()
-        self._lagging: str | None = None
-        """The loader of a prefetcher, where the last of `held` is what it holds back itself."""
-        self._ending: tuple[str, Site] | None = None
-
-    @property
-    def live(self) -> bool:
-        """A loader is in the middle of an epoch, so a loop's own rounds tell nothing."""
-        if self._ending is not None:
-            return True
-        return any(reference() is not None for reference in self._open.values())
-
-    def fetched(self, source: str, iterator: object, site: Site, *, ahead: bool) -> None:
-        """A batch came; `ahead` if it may not be handed out at once."""
-        self.begun = True
-        known = self._open.get(source)
-        if known is None or known() is not iterator:
-            self.release()
-            self._finish()
-            self._open = {
-                name: loop
-                for name, loop in self._open.items()
-                if loop() is not None and name != source
-            }
-            self.latest = self._open[source] = weakref.ref(iterator)
-            self._ahead.discard(source)
-            self.unused |= {source, ANY} if ahead else {source}
-            seed = self._seeds.of(source, iterator)
-            if seed is not None:
-                self._shuffled(source, site, seed)
-            self._post("begin", site, source)
-            self._post("batch", site, source)
-            return
-        if ahead and source in self.unused and source not in self._ahead:
-            # The second fetch of a prefetcher: the first batch is not even handed out yet. Or of
-            # one that fetches several to use them all: then this one is used like the others.
-            self._ahead.add(source)
-            self._lagging = source
-            self.held.append((source, site))
-            return
-        self.latest = known
-        self._hold(source, site, ahead=ahead)
-
-    def _hold(self, source: str, site: Site, *, ahead: bool) -> None:
-        if ahead and ANY in self.unused and len(self.held) < MOST_HELD:
-            self.held.append((source, site))
-            return
-        self.release()
-        if ahead:
-            self.unused.add(ANY)
-        self._post("batch", site, source)
-
-    def _hand_out(self, source: str, site: Site) -> None:
-        """The last batch of a prefetcher."""
-        if self._lagging == source:
-            self._lagging = None
-        else:
-            self._hold(source, site, ahead=True)
-
-    def take(self) -> None:
-        """Another of the batches that were held back is used now."""
-        source, site = self.held.pop(0)
-        if not self.held and self._lagging is not None:
-            self._ahead.discard(self._lagging)
-            self._lagging = None
-        self._post("batch", site, source)
-
-    def release(self) -> None:
-        """Nobody tells any more which of them is used when."""
-        if self._lagging is not None:
-            self._lagging = None
-            self.held.pop()
-        while self.held:
-            self.take()
-
-    def exhausted(self, source: str, site: Site) -> None:
-        if source not in self._open:
-            return
-        del self._open[source]
-        self.latest = _nothing
-        ahead = source in self._ahead
-        if ahead:
-            self._ahead.discard(source)
-            self._hand_out(source, site)
-        if ahead or ANY in self.unused:
-            self._ending = (source, site)
-            return
-        self._post("end", site, source)
-
-    def _finish(self) -> None:
-        """The last batch of a prefetched epoch has been used."""
-        if self._ending is not None:
-            source, site = self._ending
-            self._ending = None
-            self._post("end", site, source)
-
-
-def _nothing() -> None:
-    """In the place of a weak reference, while there is nothing to refer to."""

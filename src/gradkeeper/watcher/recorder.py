@@ -23,7 +23,7 @@ from gradkeeper.watcher.fast_path import FastPath
 from gradkeeper.watcher.gradient_sync import GradientSync
 from gradkeeper.watcher.gradients import Cohort
 from gradkeeper.watcher.loaded_tensors import LoadedTensors
-from gradkeeper.watcher.loader_states import LoaderStates
+from gradkeeper.watcher.loaders import LoaderStates
 from gradkeeper.watcher.manual_changes import ManualChanges
 from gradkeeper.watcher.measures import Measures
 from gradkeeper.watcher.optimizers import Optimizers
