@@ -5,8 +5,7 @@ decides nothing.
 
 call       the recorder of the calling thread; a fault of ours ends the watch, not the training
 backward   `backward()`, and DistributedDataParallel's forward
-optimizer  optimizers built, stepped and zeroed, modules zeroed
-modules    modules that are given another part
+optimizer  optimizers built, stepped and zeroed; modules zeroed, or given another part
 scaler     GradScaler
 clip       clip_grad_norm_ and its kin
 data       batches that a DataLoader hands out
@@ -21,7 +20,6 @@ from gradkeeper.watcher.taps import (
     backward,
     clip,
     data,
-    modules,
     optimizer,
     scaler,
     scheduler,
@@ -30,7 +28,7 @@ from gradkeeper.watcher.taps import (
 )
 from gradkeeper.watcher.taps.call import Calls
 
-ALL = (backward, optimizer, modules, scaler, clip, data, scheduler, state, warnings)
+ALL = (backward, optimizer, scaler, clip, data, scheduler, state, warnings)
 
 
 def tap(calls: Calls) -> list[Undo]:

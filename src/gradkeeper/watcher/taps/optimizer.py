@@ -1,4 +1,4 @@
-"""Optimizers: built, stepped, zeroed; and modules zeroed."""
+"""Optimizers: built, stepped, zeroed; and modules zeroed, or given another part in mid-run."""
 
 import functools
 import threading
@@ -6,6 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.nn.modules.module import (
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
 from torch.optim.optimizer import (
     Optimizer,
     register_optimizer_step_post_hook,
@@ -18,7 +22,13 @@ from gradkeeper.watcher.taps.call import Calls
 
 
 def tap(calls: Calls) -> list[Undo]:
-    return [*_steps(calls), _built(calls), _optimizer_zero(calls), _module_zero(calls)]
+    return [
+        *_steps(calls),
+        _built(calls),
+        _optimizer_zero(calls),
+        _module_zero(calls),
+        *_module_parts(calls),
+    ]
 
 
 def _steps(calls: Calls) -> list[Undo]:
@@ -135,3 +145,20 @@ def _module_zero(calls: Calls) -> Undo:
         return zero_grad
 
     return replace(torch.nn.Module, "zero_grad", make, traceable=True)
+
+
+def _module_parts(calls: Calls) -> list[Undo]:
+    """A head that is replaced, or a parameter: somebody may own it, or nobody."""
+    here = calls.here
+
+    @keep_from_compiler
+    def registered(module: Any, name: str, part: Any) -> None:
+        recorder = here.recorder
+        if recorder is not None:
+            recorder.backwards.look_again()
+
+    handles = (
+        register_module_module_registration_hook(registered),
+        register_module_parameter_registration_hook(registered),
+    )
+    return [handle.remove for handle in handles]
