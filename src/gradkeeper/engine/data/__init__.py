@@ -9,11 +9,10 @@ read_again     anything else, by reading up to its place
 other_loaders  lists of batches; and which feed fits a loader
 libraries      what is known of other people's loaders
 replay         calls that draw random numbers, made again
-content        what a batch holds, as a short hash
-counters       numbers that a loader's parts count up from epoch to epoch
 mersenne       how far a generator has come, as a number
-generators     generators wherever they are held, and all that may be drawn from
+generators     generators and counters wherever they are held, and all that may be drawn from
 signature      what must be the same on resume
+fingerprint    plain values and batches as a short hash
 trial          a loader read whole, and again from every place in it
 """
 

@@ -3,11 +3,10 @@ read again, and habits of theirs that a resume has to know. By full names: nothi
 """
 
 import copy
-from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from gradkeeper.engine.data.generators import LEAVES, MOST, parts
+from gradkeeper.engine.data.generators import near
 
 # Full names.
 
@@ -86,7 +85,7 @@ def _stages(stage: Any) -> Iterator[Any]:
 
 def never_the_same(loader: Any) -> str:
     """Why; empty where nothing is known against it."""
-    for thing in _within(loader):
+    for _, thing, _ in near({"loader": loader}):
         names = full_names(thing)
         if FILTER in names and _shuffles_by_time(thing):
             return (
@@ -129,19 +128,6 @@ def _is_from_the_system(stage: Any) -> bool:
     bits = getattr(getattr(stage, "generator", None), "bit_generator", None)
     entropy = getattr(getattr(bits, "seed_seq", None), "entropy", 0)
     return isinstance(entropy, int) and entropy.bit_length() > 64
-
-
-def _within(loader: Any) -> Iterator[Any]:
-    """The near objects, the nearest first."""
-    seen: set[int] = set()
-    waiting = deque([loader])
-    while waiting and len(seen) < MOST:
-        thing = waiting.popleft()
-        if id(thing) in seen or isinstance(thing, LEAVES):
-            continue
-        seen.add(id(thing))
-        yield thing
-        waiting.extend(part for _, part, _ in parts("", thing))
 
 
 # Habits.

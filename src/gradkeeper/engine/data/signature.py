@@ -1,15 +1,9 @@
-"""What must be the same when a run goes on: as plain values, as a short hash, and the difference in
-words.
-"""
+"""What must be the same when a run goes on: as plain values, and the difference in words."""
 
 from collections.abc import Iterable
-from hashlib import blake2b
 from typing import Any
 
 from torch.utils.data import DataLoader
-
-# What must be the same when a run goes on: as plain values, and the difference in words.
-
 
 LoaderSignature = dict[str, Any]
 PER_RANK = ("length", "num_replicas", "rank")
@@ -75,46 +69,3 @@ def _shown(signature: LoaderSignature, name: str) -> str:
 
 def _name(thing: Any) -> str:
     return type(thing).__qualname__
-
-
-# A short hash of plain values: the same in every process, other for other values.
-
-
-BYTES = 8
-
-
-class Fingerprint:
-    """Of values that come one by one, each of them spelled."""
-
-    def __init__(self) -> None:
-        self._hash = blake2b(digest_size=BYTES)
-
-    def add(self, text: str) -> None:
-        self._hash.update(text.encode("utf-8", "surrogatepass"))
-        self._hash.update(b";")
-
-    def __str__(self) -> str:
-        return self._hash.hexdigest()
-
-
-def fingerprint_of(value: Any) -> str:
-    digest = Fingerprint()
-    digest.add(spelled(value))
-    return str(digest)
-
-
-def spelled(value: Any) -> str:
-    """No address of an object is in it: of what is not plain, only the type."""
-    match value:
-        case int() | float() | str() | bytes() | None:
-            return repr(value)
-        case list() | tuple():
-            if set(map(type, value)) == {int}:
-                return repr(list(value))  # a batch's indices, ten times as fast
-            return f"[{','.join(map(spelled, value))}]"
-        case dict():
-            pairs = (f"{spelled(key)}:{spelled(item)}" for key, item in value.items())
-            return f"{{{','.join(pairs)}}}"
-        case _ if hasattr(value, "tolist"):
-            return repr(value.tolist())
-    return type(value).__qualname__

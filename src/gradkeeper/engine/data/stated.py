@@ -8,6 +8,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from gradkeeper.engine.data.feed import BatchCount, Handing, count_of, given, kept
+from gradkeeper.engine.data.fingerprint import fingerprint_of
 from gradkeeper.engine.data.generators import RandomSources
 from gradkeeper.engine.data.libraries import (
     begins_anew_at_the_end,
@@ -15,7 +16,7 @@ from gradkeeper.engine.data.libraries import (
     state_of_loader,
 )
 from gradkeeper.engine.data.samplers import numbers, set_numbers
-from gradkeeper.engine.data.signature import fingerprint_of, length_of, signature_of
+from gradkeeper.engine.data.signature import length_of, signature_of
 from gradkeeper.engine.data.worker_draws import DrawWatch, keeping_draws, keeps_draws
 from gradkeeper.engine.errors import PositionError
 from gradkeeper.torch_private import Undo, make_quietly
