@@ -2,7 +2,7 @@
 
 `state` and `restore` are for the generators that every program has, on the host and on devices.
 `read` and `write` are for one generator: what is read can be compared with ==, sent between
-processes and kept in a checkpoint.
+processes and kept in a checkpoint. `own_state` is what it says itself.
 """
 
 import random
@@ -88,24 +88,44 @@ def shared() -> dict[str, Any]:
 
 
 def read(generator: Any) -> Drawn:
+    state = own_state(generator)
     if isinstance(generator, torch.Generator):
-        return generator.get_state().numpy().tobytes()
+        return state.numpy().tobytes()
     if isinstance(generator, random.Random):
-        version, words, gauss = generator.getstate()
+        version, words, gauss = state
         return (version, array("I", words).tobytes(), gauss)
-    return _frozen(_numpy_state(generator))
+    return _frozen(state)
 
 
 def write(generator: Any, drawn: Drawn) -> None:
     if isinstance(generator, torch.Generator):
-        generator.set_state(torch.frombuffer(bytearray(drawn), dtype=torch.uint8))
+        state: Any = torch.frombuffer(bytearray(drawn), dtype=torch.uint8)
     elif isinstance(generator, random.Random):
         version, words, gauss = drawn
-        generator.setstate((version, tuple(array("I", words)), gauss))
-    elif hasattr(generator, "bit_generator"):
-        generator.bit_generator.state = _thawed(drawn)
+        state = (version, tuple(array("I", words)), gauss)
     else:
-        generator.set_state(_thawed(drawn))
+        state = _thawed(drawn)
+    set_own_state(generator, state)
+
+
+def own_state(generator: Any) -> Any:
+    """As it gives its state itself: a tensor, a tuple or a dict."""
+    if isinstance(generator, torch.Generator):
+        return generator.get_state()
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    return _numpy_state(generator)
+
+
+def set_own_state(generator: Any, state: Any) -> None:
+    if isinstance(generator, torch.Generator):
+        generator.set_state(state)
+    elif isinstance(generator, random.Random):
+        generator.setstate(state)
+    elif hasattr(generator, "bit_generator"):
+        generator.bit_generator.state = state
+    else:
+        generator.set_state(state)
 
 
 def kind(generator: Any) -> str:

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 import torch
 
+from gradkeeper.tree import mapped, with_tensors
+
 
 class Feed(Protocol):
     """Batches of a loader, bit for bit those of a plain `for batch in loader`.
@@ -94,23 +96,11 @@ class Handing(Iterator[Any]):
 
 
 def kept(value: Any) -> Any:
-    match value:
-        case bytes():
-            return torch.frombuffer(bytearray(value), dtype=torch.uint8)
-        case dict():
-            return {name: kept(part) for name, part in value.items()}
-        case list() | tuple():
-            return type(value)(kept(part) for part in value)
-    return value
+    if isinstance(value, bytes):
+        return torch.frombuffer(bytearray(value), dtype=torch.uint8)
+    return mapped(value, kept)
 
 
 def given(value: Any) -> Any:
     """What was kept, as it was."""
-    match value:
-        case torch.Tensor():
-            return value.cpu().numpy().tobytes()
-        case dict():
-            return {name: given(part) for name, part in value.items()}
-        case list() | tuple():
-            return type(value)(given(part) for part in value)
-    return value
+    return with_tensors(value, lambda tensor: tensor.cpu().numpy().tobytes())

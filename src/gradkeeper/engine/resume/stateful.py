@@ -161,11 +161,11 @@ class OptimizerState(Stateful):
 
     def restore(self, state: StateTree) -> None:
         optimizer = self._optimizer
-        saved = _with_sharded_moments(state["state"], _parameters(optimizer))
+        saved = _with_sharded_moments(state["state"], parameters_of(optimizer))
         held = [_tensors_of(group) for group in optimizer.param_groups]
         optimizer.load_state_dict(cloned(saved))
         if type(optimizer).load_state_dict is Optimizer.load_state_dict:
-            for number, parameter in enumerate(_parameters(optimizer)):
+            for number, parameter in enumerate(parameters_of(optimizer)):
                 if number in saved["state"]:
                     places = state["elsewhere"].get(number, {})
                     optimizer.state[parameter] = _exact(
@@ -207,7 +207,7 @@ def _exact(saved: Any, loaded: Any, places: Mapping[Any, str]) -> Any:
 def _elsewhere(optimizer: Optimizer) -> dict[int, dict[str, str]]:
     """StateTree that is not on its parameter's device: Adam counts its steps on the host."""
     found = {}
-    for number, parameter in enumerate(_parameters(optimizer)):
+    for number, parameter in enumerate(parameters_of(optimizer)):
         state = optimizer.state.get(parameter, {})
         away = {
             key: str(value.device)
@@ -241,10 +241,6 @@ def _put_back(group: dict[str, Any], tensors: Mapping[str, Tensor]) -> None:
             loaded = group.get(key)
             if isinstance(loaded, Tensor) and loaded.dtype == tensor.dtype:
                 group[key] = tensor.copy_(loaded)
-
-
-def _parameters(optimizer: Optimizer) -> list[Tensor]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 # One owner's state: its model, optimizer, scheduler and scaler, and how often it has stepped.
@@ -334,37 +330,15 @@ class ByStateDict(Stateful):
         self._thing.load_state_dict(cloned(state))
 
 
-class TorchGenerator(Stateful):
-    def __init__(self, generator: torch.Generator) -> None:
-        self._generator = generator
-
-    def state(self) -> Any:
-        return self._generator.get_state()
-
-    def restore(self, state: Any) -> None:
-        self._generator.set_state(state)
-
-
-class PythonGenerator(Stateful):
-    def __init__(self, generator: random.Random) -> None:
-        self._generator = generator
-
-    def state(self) -> Any:
-        return self._generator.getstate()
-
-    def restore(self, state: Any) -> None:
-        self._generator.setstate(state)
-
-
-class NumpyGenerator(Stateful):
+class GeneratorState(Stateful):
     def __init__(self, generator: Any) -> None:
-        self._bits = generator.bit_generator
+        self._generator = generator
 
     def state(self) -> Any:
-        return self._bits.state
+        return rng.own_state(self._generator)
 
     def restore(self, state: Any) -> None:
-        self._bits.state = state
+        rng.set_own_state(self._generator, state)
 
 
 class Container(Stateful):
@@ -388,14 +362,12 @@ def tracked(name: str, thing: Any) -> Stateful:
             return ModuleState(thing)
         case Optimizer():
             return OptimizerState(thing)
-        case torch.Generator():
-            return TorchGenerator(thing)
-        case random.Random():
-            return PythonGenerator(thing)
+        case torch.Generator() | random.Random():
+            return GeneratorState(thing)
     if hasattr(thing, "state_dict") and hasattr(thing, "load_state_dict"):
         return ByStateDict(thing)
     if hasattr(thing, "bit_generator"):
-        return NumpyGenerator(thing)
+        return GeneratorState(thing)
     if type(thing) in (list, dict):
         return Container(thing)
     raise SetupError(
