@@ -1,6 +1,7 @@
 """Who may import whom. The linter must install and start without anything else."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ BOTTOM = {
     "source_line": {"model"},
     "tree": set(),
     "rng": set(),
-    "replicas": set(),
+    "replicas": {"torch_private"},
     "torch_private": set(),
 }
 """Single files that those above torch share."""
@@ -61,11 +62,13 @@ def files() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
+def layer_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_imports_point_one_way(path: Path) -> None:
-    layer = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-
-    assert trespasses(layer, path.read_text()) == []
+    assert trespasses(layer_of(path), path.read_text()) == []
 
 
 @pytest.mark.parametrize(
@@ -81,3 +84,79 @@ def test_imports_point_one_way(path: Path) -> None:
 )
 def test_an_import_that_points_the_wrong_way_is_caught(layer: str, source: str) -> None:
     assert trespasses(layer, source)
+
+
+# Private parts of torch: in one file, which says so.
+
+PRIVATE = "torch_private.py"
+SAID_OF_THEMSELVES = re.compile(
+    r"_(version|saved_\w+|input_metadata|nnz|values|indices|is_zerotensor)$"
+)
+"""What tensors and nodes of a graph say of themselves, and are asked for wherever it is needed."""
+WITH_TORCH = {*ABOVE_TORCH, *BOTTOM, "integrations", "testing", "watching"}
+FAST = re.compile(r"_foreach_\w+$")
+ABOUT_OTHERS = ("rng.py", "engine/data/libraries.py")
+"""Files about Python's, NumPy's and other people's private parts."""
+NOT_TORCHS = {"_replace", "_asdict", "_make", "_fields", "_getframe", "_exit", "_tied_weights_keys"}
+
+
+def ours() -> set[str]:
+    """Private names that the package itself gives to something."""
+    found: set[str] = set()
+    for path in files():
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                    found.add(name)
+                case ast.Attribute(attr=name, value=ast.Name(id="self"), ctx=ast.Store()):
+                    found.add(name)
+                case ast.Name(id=name, ctx=ast.Store()):
+                    found.add(name)
+    return found
+
+
+def private_parts(source: str, known: set[str]) -> list[str]:
+    """Names with an underscore that are nobody's here: torch's, then."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.ImportFrom(module=str(module), names=names) if module.startswith("torch"):
+                found += [*module.split("."), *(one.name for one in names)]
+            case ast.Attribute(attr=name):
+                found.append(name)
+            case ast.Call(func=ast.Name(id="getattr" | "hasattr"), args=[_, ast.Constant(), *_]):
+                found.append(str(ast.literal_eval(node.args[1])))
+    passed = NOT_TORCHS | known
+    return [
+        name
+        for name in found
+        if name.startswith("_")
+        and not name.startswith("__")
+        and name not in passed
+        and not SAID_OF_THEMSELVES.match(name)
+        and not FAST.match(name)
+    ]
+
+
+def test_private_parts_of_torch_are_used_in_one_file() -> None:
+    known = ours()
+    found = {}
+    for path in files():
+        name = path.relative_to(PACKAGE).as_posix()
+        if layer_of(path) in WITH_TORCH and name not in (PRIVATE, *ABOUT_OTHERS):
+            found[name] = private_parts(path.read_text(), known)
+
+    assert {name: parts for name, parts in found.items() if parts} == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from torch._utils import ExceptionWrapper",
+        "from torch.nn.modules.batchnorm import _BatchNorm",
+        "wrapper._sync_buffers()",
+        "getattr(iterator, '_index_sampler', None)",
+    ],
+)
+def test_a_private_part_of_torch_elsewhere_would_be_noticed(source: str) -> None:
+    assert private_parts(source, ours())

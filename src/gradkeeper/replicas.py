@@ -13,6 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gradkeeper.torch_private import held_here
+
 ALWAYS = 4
 ROUNDING = 32
 """So many times what the type rounds by, two replicas may be apart."""
@@ -37,7 +39,7 @@ def sums_of(parameters: Sequence[Tensor]) -> list[Sums]:
     if not parameters:
         return []
     with torch.no_grad():
-        rows = [_row(_local(parameter.detach())) for parameter in parameters]
+        rows = [_row(held_here(parameter.detach())) for parameter in parameters]
         device = rows[0].device
         table = torch.stack([row.to(device, non_blocking=True) for row in rows])
         return [Sums(*row) for row in table.tolist()]
@@ -48,12 +50,6 @@ def _row(values: Tensor) -> Tensor:
     flat = real.reshape(-1)
     sums = [flat[first::2].sum(dtype=torch.float64) for first in (0, 1)]
     return torch.stack([*sums, torch.linalg.vector_norm(flat, dtype=torch.float64)])
-
-
-def _local(tensor: Tensor) -> Tensor:
-    """What this rank holds of a sharded tensor."""
-    local: Tensor = getattr(tensor, "_local_tensor", tensor)
-    return local
 
 
 def rounding_of(parameter: Tensor) -> float:

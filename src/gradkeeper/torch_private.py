@@ -1,14 +1,18 @@
 """Private parts of torch 2.6 to 2.13, used where there is no public way: here and nowhere else.
 
 FSDP2        gradients that are not reduced yet, and over which ranks they are
-DTensor      what lies in shards of shards
+DTensor      what lies here, and in shards of shards
 DDP          the two halves of a forward, what they exchange, and who holds what
-DataLoader   a loader with other indices, and its workers
+DataLoader   a loader with other indices, its iterator and its workers
 distributed  the store that the ranks met at
+modules      what wraps them, and kinds of them
+optimizers   whether they can be hooked; a scheduler's first tick
 autograd     what a graph has saved
 dynamo       which functions torch.compile looks into
 
-Nothing of torch.distributed is imported before it is asked for: one process need not wait for it.
+What a tensor or a node of a graph says of itself under such a name (`_version`, `_saved_self`) is
+asked of it wherever it is needed, and so are torch's `_foreach_` functions. Nothing of
+torch.distributed is imported before it is asked for: one process need not wait for it.
 """
 
 import copy
@@ -19,8 +23,12 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch._utils import ExceptionWrapper as ExceptionWrapper
+from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.data import DataLoader, IterableDataset, MapDataPipe
+from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 if TYPE_CHECKING:
     from torch.distributed.fsdp import FSDPModule
@@ -151,7 +159,24 @@ def data_parallel_size(roots: "list[FSDPModule]") -> int:
     return max(int(group.mesh_info.mesh.size()) for group in _groups(roots))
 
 
+def tensors_in(outputs: Any) -> list[Tensor]:
+    """Of a forward, in whatever containers torch itself looks into."""
+    from torch.utils._pytree import tree_leaves
+
+    return [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, Tensor)]
+
+
 # DTensor. Where tensor parallelism has cut a dimension already, FSDP2 cuts each piece of it.
+
+
+def is_sharded(tensor: object) -> bool:
+    return hasattr(tensor, "_local_tensor")
+
+
+def held_here(tensor: Any) -> Tensor:
+    """This rank's part of a sharded tensor, the very memory; of another one, all of it."""
+    local: Tensor = getattr(tensor, "_local_tensor", tensor)
+    return local
 
 
 def strides_of(placement: Any) -> tuple[int, int] | None:
@@ -194,6 +219,18 @@ def forward_and_backward_of_nothing(
         sums = tuple(parameter.sum() for parameter in touched)
         roots = wrapper._post_forward(sums)
         torch.autograd.backward(roots, [torch.zeros_like(root) for root in roots])
+
+
+def flattened(tensors: Sequence[Tensor]) -> Tensor:
+    """One buffer with the numbers of all of them."""
+    flat: Tensor = _flatten_dense_tensors(tensors)
+    return flat
+
+
+def unflattened(flat: Tensor, like: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The way back."""
+    parts: Sequence[Tensor] = _unflatten_dense_tensors(flat, like)
+    return parts
 
 
 def averages_later(wrapper: Any) -> bool:
@@ -272,6 +309,22 @@ def make_quietly(loader: DataLoader[Any], mark: Callable[[], Undo]) -> Undo:
     return undo
 
 
+LOADER_ITERATOR: type = _BaseDataLoaderIter
+"""Whose `__next__` hands out batches, with workers and without."""
+
+
+def index_sampler_of(iterator: object) -> Any:
+    """What a loader's iterator draws its indices from; None if it is none."""
+    return getattr(iterator, "_index_sampler", None)
+
+
+def pinned(batch: Any) -> Any:
+    """As a loader with `pin_memory` does it."""
+    from torch.utils.data._utils.pin_memory import pin_memory
+
+    return pin_memory(batch)
+
+
 def end_workers(loader: DataLoader[Any]) -> None:
     """Those that stay between epochs: they end with their iterator, which only the loader holds."""
     vars(loader)["_iterator"] = None
@@ -287,6 +340,45 @@ def default_store() -> Any:
     return dist.distributed_c10d._get_default_store()
 
 
+# Modules
+
+WRAPPERS = ("_orig_mod", "_checkpoint_wrapped_module")
+"""Parts of names that torch.compile and activation checkpointing put in."""
+
+
+def compiled(module: nn.Module) -> nn.Module | None:
+    """What torch.compile has wrapped; None if it has not."""
+    inner: nn.Module | None = getattr(module, "_orig_mod", None)
+    return inner
+
+
+def own_parameters(module: nn.Module) -> dict[str, Tensor]:
+    """By name; none where a lazy proxy, or a module that is not built yet, has no such table."""
+    held = vars(module).get("_parameters") or {}
+    return {name: parameter for name, parameter in held.items() if parameter is not None}
+
+
+def own_children(module: nn.Module) -> dict[str, nn.Module]:
+    held = vars(module).get("_modules") or {}
+    return {name: child for name, child in held.items() if child is not None}
+
+
+def is_batch_norm(module: nn.Module) -> bool:
+    return isinstance(module, _BatchNorm)
+
+
+# Optimizers and schedulers
+
+
+def has_step_hooks(optimizer: object) -> bool:
+    """False for a wrapper that calls itself an optimizer and never ran Optimizer.__init__."""
+    return hasattr(optimizer, "_optimizer_step_pre_hooks")
+
+
+FIRST_TICK = "_initial_step"
+"""The method by which a scheduler's constructor ticks."""
+
+
 # autograd. What a node has saved is read as it lies there: with a hook (checkpointing, offloading)
 # asking for it would bring it back.
 
@@ -298,6 +390,11 @@ class SavedStorage:
         from torch.multiprocessing.reductions import StorageWeakRef
 
         self._reference = StorageWeakRef(storage)
+
+
+def storage_key(tensor: Tensor) -> int:
+    """The same for all tensors that share memory, as long as it is there."""
+    return int(tensor.untyped_storage()._cdata)
 
 
 def saved_storages(node: Any) -> dict[int, SavedStorage]:
@@ -312,8 +409,7 @@ def saved_storages(node: Any) -> dict[int, SavedStorage]:
                     continue  # of another torch, or with a hook
                 tensor = value.data
                 if isinstance(tensor, Tensor) and tensor.layout is torch.strided:
-                    storage = tensor.untyped_storage()
-                    found[storage._cdata] = SavedStorage(storage)
+                    found[storage_key(tensor)] = SavedStorage(tensor.untyped_storage())
     return found
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from gradkeeper.engine.errors import LossError
 from gradkeeper.engine.gradients import sharded
@@ -19,6 +18,7 @@ from gradkeeper.engine.loss_weights import LossFactor
 from gradkeeper.engine.owner import Owner
 from gradkeeper.model import Site
 from gradkeeper.source_line import NOWHERE
+from gradkeeper.torch_private import is_batch_norm
 
 # Whether a backward reached any of the owner's parameters.
 
@@ -130,9 +130,7 @@ class Crediting:
 
 def warn_of_coupled_layers(model: nn.Module, site: Site) -> None:
     coupled = (
-        name
-        for name, module in model.named_modules()
-        if isinstance(module, _BatchNorm) and module.training
+        name for name, module in model.named_modules() if is_batch_norm(module) and module.training
     )
     first = next(coupled, None)
     if first is not None:

@@ -24,6 +24,7 @@ from gradkeeper.engine.gradients import local
 from gradkeeper.engine.owner import Owner, parameters_of
 from gradkeeper.model import Site
 from gradkeeper.source_line import OURS, calling_site, spoken, user_site
+from gradkeeper.torch_private import has_step_hooks
 
 if TYPE_CHECKING:
     from gradkeeper.engine.window import Window
@@ -170,8 +171,7 @@ def _holds(parameter: Tensor) -> bool:
 
 
 def _tap_step(optimizer: Optimizer, leftovers: Leftovers) -> Callable[[], object]:
-    # Wrappers that call themselves optimizers may never have run Optimizer.__init__.
-    if not hasattr(optimizer, "_optimizer_step_pre_hooks"):
+    if not has_step_hooks(optimizer):
         return _nothing
     found = weakref.ref(leftovers)
 

@@ -23,11 +23,11 @@ from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
-from torch.utils.data import dataloader
 
 from gradkeeper import rng
 from gradkeeper.prove.process import kill_all
 from gradkeeper.prove.working_copy import StrayWrites
+from gradkeeper.torch_private import LOADER_ITERATOR
 from gradkeeper.watcher.names import ModuleMap
 from gradkeeper.watcher.patches import replace
 
@@ -62,7 +62,7 @@ class Witness:
     def tap(self) -> None:
         replace(Optimizer, "__init__", self._built)
         replace(torch.autograd, "backward", self._backward)
-        replace(dataloader._BaseDataLoaderIter, "__next__", self._fetched)
+        replace(LOADER_ITERATOR, "__next__", self._fetched)
         register_optimizer_step_pre_hook(self._step_begins)
         register_optimizer_step_post_hook(self._step_ends)
         replace(torch, "save", self._outputs.saving)

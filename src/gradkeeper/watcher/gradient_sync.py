@@ -14,7 +14,8 @@ import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
 from gradkeeper import torch_private
-from gradkeeper.watcher.gradients import Cohort, Mark, gradient_of, is_sharded
+from gradkeeper.torch_private import is_sharded
+from gradkeeper.watcher.gradients import Cohort, Mark, gradient_of
 
 
 class FsdpShard:

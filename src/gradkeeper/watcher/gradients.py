@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from gradkeeper.torch_private import held_here, is_sharded
 from gradkeeper.watcher.names import UserNames, common_path
 
 # Past a property that may lie on torch.nn.Parameter (taps/reads.py).
@@ -88,6 +89,7 @@ class Mark:
             return False
         if self.grad is None or self.grad() is not grad or grad._version != self.version:
             return True
+        # A DTensor's version does not move when FSDP2 accumulates into it.
         return is_sharded(parameter)
 
     def grad_now(self) -> torch.Tensor | None:
@@ -104,26 +106,16 @@ class Mark:
         return parameter is not None and self.known and parameter._version != self.weight_version
 
 
-def is_sharded(tensor: object) -> bool:
-    """A DTensor: its version does not move when FSDP2 accumulates into it."""
-    return hasattr(tensor, "_local_tensor")
-
-
 def grads_of(marks: list[Mark]) -> list[torch.Tensor]:
     grads = [mark.grad_now() for mark in marks]
     return [grad for grad in grads if grad is not None]
-
-
-def _local(tensor: Any) -> torch.Tensor:
-    local: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
-    return local
 
 
 def all_zero(marks: list[Mark]) -> bool:
     """Whether these gradients hold nothing but zeros. Reads values: the cold path only."""
     grads = grads_of(marks)
     with torch.no_grad():
-        return bool(grads) and not any(_nonzero(_local(grad)) for grad in grads)
+        return bool(grads) and not any(_nonzero(held_here(grad)) for grad in grads)
 
 
 def _nonzero(grad: torch.Tensor) -> bool:
@@ -136,7 +128,7 @@ def sample_of(grad: torch.Tensor | None) -> torch.Tensor | None:
     """A copy of the gradient's values, or of some from all over it."""
     if grad is None or grad.is_sparse:
         return None
-    flat = _local(grad).detach().reshape(-1)
+    flat = held_here(grad).detach().reshape(-1)
     return flat[:: 1 + flat.numel() // MOST_SAMPLED].clone()
 
 
@@ -164,7 +156,7 @@ def runs_along(tensor: torch.Tensor, other: torch.Tensor) -> bool:
 def all_finite(tensors: list[torch.Tensor]) -> bool:
     """Whether these hold neither NaN nor inf. Reads values: the cold path only."""
     with torch.no_grad():
-        return all(bool(_values(_local(tensor)).isfinite().all()) for tensor in tensors)
+        return all(bool(_values(held_here(tensor)).isfinite().all()) for tensor in tensors)
 
 
 def norms_are_finite(norms: list[torch.Tensor]) -> bool:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from gradkeeper.torch_private import SavedStorage, saved_storages
+from gradkeeper.torch_private import SavedStorage, saved_storages, storage_key
 from gradkeeper.watcher.loops import InnerLoop
 from gradkeeper.watcher.loss_graph import nodes_of
 
@@ -71,7 +71,7 @@ def _held(losses: list[torch.Tensor], constant: set[int]) -> HeldByGraph:
     for node in nodes_of(losses):
         if type(node).__name__ == "AccumulateGrad":
             parameters.add(id(node.variable))
-            own.add(node.variable.untyped_storage()._cdata)
+            own.add(storage_key(node.variable))
         else:
             storages |= saved_storages(node)
     kept = {key: storage for key, storage in storages.items() if key not in own}

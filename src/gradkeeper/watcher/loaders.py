@@ -9,6 +9,7 @@ from typing import Any
 from torch.utils.data import BatchSampler, DistributedSampler
 
 from gradkeeper.model import Site
+from gradkeeper.torch_private import index_sampler_of
 
 MOST_HELD = 1024
 """Batches that wait for the backward they belong to."""
@@ -165,7 +166,7 @@ class Seeds:
 
 def seed_of(iterator: object) -> int | None:
     """By which a DistributedSampler orders the data; None where something else may order it."""
-    sampler: Any = getattr(iterator, "_index_sampler", None)
+    sampler = index_sampler_of(iterator)
     if type(sampler) is BatchSampler:
         sampler = sampler.sampler
     if not isinstance(sampler, DistributedSampler) or not sampler.shuffle:

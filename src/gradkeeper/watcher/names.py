@@ -12,6 +12,7 @@ import torch
 from torch.optim import Optimizer
 
 from gradkeeper.model import Site
+from gradkeeper.torch_private import own_children, own_parameters
 from gradkeeper.watcher import search
 from gradkeeper.watcher.sites import Sites
 
@@ -127,7 +128,7 @@ class ModuleMap:
     def _look(self, objects: Iterable[Any], variables: Mapping[str, Any]) -> None:
         # By type, not isinstance: that may run code of lazy proxies.
         modules = [thing for thing in objects if issubclass(type(thing), torch.nn.Module)]
-        children = {id(child) for module in modules for child in _children(module)}
+        children = {id(child) for module in modules for child in own_children(module).values()}
         names = {id(value): name for name, value in variables.items() if not name.startswith("_")}
         walked: set[int] = set()
         for root in modules:
@@ -144,15 +145,14 @@ class ModuleMap:
                 continue
             seen.add(id(module))
             embedding = isinstance(module, torch.nn.Embedding)
-            for own, parameter in (vars(module).get("_parameters") or {}).items():
-                if parameter is not None and id(parameter) not in walked:
+            for own, parameter in own_parameters(module).items():
+                if id(parameter) not in walked:
                     walked.add(id(parameter))
                     self._places[id(parameter)] = ModulePlace(
                         weakref.ref(parameter), f"{path}.{own}", module.training, embedding
                     )
-            for own, child in (vars(module).get("_modules") or {}).items():
-                if child is not None:
-                    waiting.append((f"{path}.{own}", child))
+            for own, child in own_children(module).items():
+                waiting.append((f"{path}.{own}", child))
 
     def _place(self, parameter: torch.Tensor) -> ModulePlace | None:
         place = self._places.get(id(parameter))
@@ -171,10 +171,6 @@ class ModuleMap:
         """A module's parameter other than an embedding: a network is being trained."""
         place = self._place(parameter)
         return place is not None and not place.embedding
-
-
-def _children(module: torch.nn.Module) -> list[torch.nn.Module]:
-    return [value for value in (vars(module).get("_modules") or {}).values() if value is not None]
 
 
 def common_path(paths: list[str]) -> str:

@@ -9,6 +9,7 @@ from torch.optim import Optimizer
 
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
+from gradkeeper.torch_private import index_sampler_of, storage_key
 from gradkeeper.watcher import search
 from gradkeeper.watcher.accounts import Accounts
 from gradkeeper.watcher.arrivals import Arrivals
@@ -246,9 +247,7 @@ class Optimizers:
         """Addresses of storages that belong to modules: their buffers."""
         modules = [thing for thing in self._near() if issubclass(type(thing), torch.nn.Module)]
         buffers = [buffer for module in modules for buffer in module.buffers()]
-        return {
-            buffer.untyped_storage()._cdata for buffer in buffers if buffer.layout is torch.strided
-        }
+        return {storage_key(buffer) for buffer in buffers if buffer.layout is torch.strided}
 
     def _learn(self, parameters: list[torch.Tensor]) -> None:
         """What modules call these."""
@@ -329,7 +328,8 @@ class Optimizers:
 
     def loader_name(self, iterator: Any, site: Site) -> str:
         """By its data, which all its iterators share; a name of a variable is not to be had."""
-        data = getattr(iterator, "_index_sampler", iterator)
+        indices = index_sampler_of(iterator)
+        data = iterator if indices is None else indices
         name = self._loaders.get(id(data))
         if name is None or name[0]() is not data:
             made = self._names.unique(f"the loader at line {site.line}")

@@ -124,25 +124,28 @@ class Recorder:
     # Loaders, schedulers, faults, ranks, the end
 
     @keep_from_compiler
-    def fetched(self, iterator: Any, number: int | None) -> None:
-        """A loader handed out a batch, or (None) has none left."""
+    def fetched(self, iterator: Any) -> None:
+        """A loader handed out a batch."""
         loaders = self.arrivals.loaders
-        if number is not None and self.loader_states.waiting:
+        if self.loader_states.waiting:
             self._overrun(iterator)
-        if number is not None and loaders.latest() is iterator:
+        if loaders.latest() is iterator:
             if self.fast_path.again(None, iterator) is not None:
                 return
         frame, site = self.sites.arrived()
         source = self.optimizers.loader_name(iterator, site)
-        if number is None:
-            loaders.exhausted(source, site)
-            return
         start, again = self.fast_path.start(), loaders.latest() is iterator
         ahead = self._fetched_ahead()
         loaders.fetched(source, iterator, site, ahead=ahead)
         if again and not ahead and frame is not None:
             self.arrivals.fetched(frame, site)
             self.fast_path.learn(start, None, Unchanged(()), subject=iterator)
+
+    @keep_from_compiler
+    def read_out(self, iterator: Any) -> None:
+        """A loader has no batch left."""
+        _, site = self.sites.arrived()
+        self.arrivals.loaders.exhausted(self.optimizers.loader_name(iterator, site), site)
 
     def resumed(self, loader: object) -> None:
         """A loader was told where in its data to go on."""

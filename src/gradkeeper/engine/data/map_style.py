@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from torch._utils import ExceptionWrapper
 from torch.utils.data import DataLoader, get_worker_info
 
 from gradkeeper.engine.data.feed import BatchCount, Handing, count_of, given, kept
@@ -20,7 +19,7 @@ from gradkeeper.engine.data.samplers import Samplers
 from gradkeeper.engine.data.signature import length_of, signature_of_loader
 from gradkeeper.engine.errors import PositionError
 from gradkeeper.engine.preemption import protect_worker
-from gradkeeper.torch_private import copied_as_plain, end_workers
+from gradkeeper.torch_private import ExceptionWrapper, copied_as_plain, end_workers, pinned
 
 # What runs in a worker: the user's dataset and collate function, with their random numbers.
 #
@@ -69,9 +68,7 @@ class Delivered:
 
     def pin_memory(self) -> "Delivered":
         """Called by the loader's own thread, which then leaves the rest to us."""
-        from torch.utils.data._utils.pin_memory import pin_memory
-
-        return Delivered(pin_memory(self.batch), self.drawn, self.failure)
+        return Delivered(pinned(self.batch), self.drawn, self.failure)
 
 
 @dataclass

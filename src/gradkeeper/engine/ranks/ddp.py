@@ -6,13 +6,17 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 from torch.nn.parallel import DistributedDataParallel
 
 from gradkeeper.engine.errors import SetupError
 from gradkeeper.engine.owner import Owner, parameters_of
 from gradkeeper.engine.ranks.base import Exchange, Sync, check_world
-from gradkeeper.torch_private import exchange_as_a_forward_does, forward_and_backward_of_nothing
+from gradkeeper.torch_private import (
+    exchange_as_a_forward_does,
+    flattened,
+    forward_and_backward_of_nothing,
+    unflattened,
+)
 
 # Gradients of replicas averaged at a window's end, where no synchronised backward did it.
 
@@ -29,9 +33,9 @@ def average(parameters: list[Tensor], group: Any) -> None:
     held = [parameter for parameter in parameters if parameter.grad is not None]
     dense = [p.grad for p in held if p.grad is not None and not p.grad.is_sparse]
     for bucket in _buckets(dense):
-        flat = _flatten_dense_tensors(bucket).div_(ranks)
+        flat = flattened(bucket).div_(ranks)
         dist.all_reduce(flat, group=group)
-        for gradient, value in zip(bucket, _unflatten_dense_tensors(flat, bucket), strict=True):
+        for gradient, value in zip(bucket, unflattened(flat, bucket), strict=True):
             gradient.copy_(value)
     for parameter in held:
         if parameter.grad is not None and parameter.grad.is_sparse:

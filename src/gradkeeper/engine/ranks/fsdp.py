@@ -9,7 +9,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.distributed.fsdp import FSDPModule
-from torch.utils._pytree import tree_leaves
 
 from gradkeeper.engine.backward import only_zeros_reach
 from gradkeeper.engine.errors import SetupError, WindowError
@@ -23,6 +22,7 @@ from gradkeeper.torch_private import (
     data_parallel_size,
     divides_by,
     reduce_pending,
+    tensors_in,
     unsharded_parameters,
 )
 
@@ -53,8 +53,8 @@ class Forwards:
 
     def end(self, outputs: Any) -> None:
         self._inside = False
-        for output in tree_leaves(outputs):
-            if isinstance(output, Tensor) and output.requires_grad:
+        for output in tensors_in(outputs):
+            if output.requires_grad:
                 self._ends.append(
                     End(get_gradient_edge(output), output.shape, output.dtype, output.device)
                 )

@@ -32,11 +32,8 @@ from gradkeeper.engine.errors import EngineError, ResumeError, SetupError
 from gradkeeper.engine.owner import Owner
 from gradkeeper.engine.resume.shards import covers, is_shard, is_sharded, put_together
 from gradkeeper.engine.resume.stateful import Loadable, ModuleState, OptimizerState, with_shards
+from gradkeeper.torch_private import WRAPPERS, compiled
 from gradkeeper.tree import StateTree, cloned
-
-WRAPPERS = ("_orig_mod", "_checkpoint_wrapped_module")
-"""Parts of names that torch.compile and activation checkpointing put in."""
-
 
 # Leaving, from a live model
 
@@ -44,7 +41,7 @@ WRAPPERS = ("_orig_mod", "_checkpoint_wrapped_module")
 def unwrapped(module: nn.Module) -> nn.Module:
     while True:
         inner = module.module if isinstance(module, DistributedDataParallel) else None
-        inner = inner if inner is not None else getattr(module, "_orig_mod", None)
+        inner = inner if inner is not None else compiled(module)
         if not isinstance(inner, nn.Module):
             return module
         module = inner

@@ -4,19 +4,17 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from torch.utils.data import dataloader
-
+from gradkeeper.torch_private import LOADER_ITERATOR
 from gradkeeper.watcher.patches import Undo, Undoing, replace
 from gradkeeper.watcher.taps.call import Calls
 
 
 def tap(calls: Calls) -> list[Undo]:
-    iterator = dataloader._BaseDataLoaderIter
     stateful = Undoing()
     return [
         stateful.undo,
-        replace(iterator, "__init__", functools.partial(_init, calls, stateful)),
-        replace(iterator, "__next__", functools.partial(_next, calls)),
+        replace(LOADER_ITERATOR, "__init__", functools.partial(_init, calls, stateful)),
+        replace(LOADER_ITERATOR, "__next__", functools.partial(_next, calls)),
     ]
 
 
@@ -60,13 +58,13 @@ def _next(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             batch = original(self)
         except StopIteration:
-            calls.tell(recorder.fetched, self, None)
+            calls.tell(recorder.read_out, self)
             raise
         except Exception:
             calls.tell(recorder.backwards.fault, torn=False)
             raise
         try:
-            recorder.fetched(self, self._num_yielded)
+            recorder.fetched(self)
         except Exception as error:
             calls.stop(error)
         return batch

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
+from gradkeeper.torch_private import FIRST_TICK
 from gradkeeper.watcher.patches import Undo, replace
 from gradkeeper.watcher.taps.call import Calls
 
@@ -13,7 +14,7 @@ from gradkeeper.watcher.taps.call import Calls
 def tap(calls: Calls) -> list[Undo]:
     stepping = [kind for kind in _family(LRScheduler) if "step" in vars(kind)]
     return [
-        replace(LRScheduler, "_initial_step", functools.partial(_silent, calls)),
+        replace(LRScheduler, FIRST_TICK, functools.partial(_silent, calls)),
         *(replace(kind, "step", functools.partial(_step, calls)) for kind in stepping),
     ]
 
