@@ -8,7 +8,7 @@ from torch import nn
 from torch.optim import SGD
 
 from gradkeeper.engine import Engine
-from gradkeeper.engine import census as told_of
+from gradkeeper.engine import progress as told_of
 
 
 @pytest.fixture(autouse=True)

@@ -7,13 +7,12 @@ close           what a window's end does: normalise, unscale, clip, step, tick, 
 gradients       what lies in `.grad`: measured, scaled, clipped, cleared
 engine          hands out windows, and knows who owns what
 owner           a model, its optimizer, and how that spends
-census          how much of a model trains, told once
 precision       fp32, bf16, fp16
 schedule        what ticks once per step
 batches         the loader, how far it has been read, and onto which device
 leftovers       calls inside a window that are the engine's alone
 journal         what the engine did, on a tape; and warnings
-progress        what is told of each window: a bar, and numbers for `log=`
+progress        what is told: how much trains, a bar for windows, numbers for `log=`
 shared          what all windows of one engine share
 single_process  one process: nobody to agree with
 preemption      SIGTERM and SIGUSR1

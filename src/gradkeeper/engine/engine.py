@@ -12,14 +12,20 @@ from torch.optim import Optimizer
 from gradkeeper.checkpoint.store import KEEP
 from gradkeeper.checkpoint.weight_files import SHARD_BYTES, Form
 from gradkeeper.engine.batches import EngineLoop, LoopKind, Stream, mover
-from gradkeeper.engine.census import tell_census
 from gradkeeper.engine.data.other_loaders import UNSTATED, Unstated
 from gradkeeper.engine.determinism import Probe, ask_for_determinism, on_gpu
 from gradkeeper.engine.errors import EngineError, SetupError, UnknownOwnerError, UnusedWindowError
 from gradkeeper.engine.journal import Journal, warn_at
 from gradkeeper.engine.leftovers import Leftovers
 from gradkeeper.engine.owner import Owner, PrecisionName, open_books, owners_of
-from gradkeeper.engine.progress import Log, no_log, progress_for, values_of, windows_in
+from gradkeeper.engine.progress import (
+    Log,
+    no_log,
+    progress_for,
+    tell_census,
+    values_of,
+    windows_in,
+)
 from gradkeeper.engine.ranks import EvenStream, Sync, ranks_of
 from gradkeeper.engine.resume.run_folder import folder_of
 from gradkeeper.engine.resume.saver import Saver
