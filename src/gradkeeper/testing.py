@@ -70,7 +70,7 @@ def assert_resume_exact(
         assert_resume_exact("python train.py --epochs 3")
     """
     from gradkeeper.prove.proof import prove
-    from gradkeeper.prove.text import as_text
+    from gradkeeper.prove.verdict import as_text
 
     words = shlex.split(command) if isinstance(command, str) else list(command)
     folder = None if cwd is None else Path(cwd)

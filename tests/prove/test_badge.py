@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from gradkeeper.prove.badge import EXACT, NOT_EXACT, UNKNOWN, badge
 from gradkeeper.prove.proof import Proof
+from gradkeeper.prove.verdict import EXACT, NOT_EXACT, UNKNOWN, badge
 from tests.prove import test_text as proofs
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from gradkeeper.prove import ProveError
 from gradkeeper.prove.proof import Proof, prove
-from gradkeeper.prove.text import as_text
+from gradkeeper.prove.verdict import as_text
 from gradkeeper.testing import assert_resume_exact
 from tests.prove.recipe import RECIPE
 

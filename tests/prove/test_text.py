@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from gradkeeper.prove.proof import Kill, Proof
-from gradkeeper.prove.text import as_json, as_text
+from gradkeeper.prove.verdict import as_json, as_text
 
 EXACT = Proof(("python", "train.py"), 0, 2, 8, 16, (Kill((3, 1), 0, anew=True), Kill((5, 0), 4)))
 ANEW = replace(EXACT, kills=(Kill((3, 1), 0, anew=True), Kill((5, 0), 0, anew=True)))

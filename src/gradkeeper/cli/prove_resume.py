@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from gradkeeper.prove import ProveError
     from gradkeeper.prove.proof import prove
-    from gradkeeper.prove.text import as_json, as_text
+    from gradkeeper.prove.verdict import as_json, as_text
 
     command = args.command_line
     if command[:1] == ["--"]:
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _write_badge(proof: "Proof | None", args: argparse.Namespace) -> None:
     from gradkeeper.cli.output import write_file
-    from gradkeeper.prove.badge import badge
+    from gradkeeper.prove.verdict import badge
 
     if args.badge is not None:
         write_file(args.badge, badge(proof))

@@ -3,8 +3,7 @@
 In the order in which to read them:
 
 proof         the runs, one after the other, and the verdict
-text          the verdict, as text and JSON
-badge         the verdict, as a picture of two words
+verdict       as text, as JSON, as a picture of two words
 process       one start of the command, until it ends or all its processes are killed
 working_copy  a copy of the folder for each run, and what is written beside it
 bootstrap     put into every Python that a start runs; waits until torch is imported
