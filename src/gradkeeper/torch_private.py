@@ -159,7 +159,7 @@ def data_parallel_size(roots: "list[FSDPModule]") -> int:
     return max(int(group.mesh_info.mesh.size()) for group in _groups(roots))
 
 
-def tensors_in(outputs: Any) -> list[Tensor]:
+def outputs_in(outputs: Any) -> list[Tensor]:
     """Of a forward, in whatever containers torch itself looks into."""
     from torch.utils._pytree import tree_leaves
 

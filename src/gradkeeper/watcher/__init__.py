@@ -7,7 +7,6 @@ taps              where torch is tapped, and what undoes it
 patches           replacing a function for a while, and putting it back
 recorder          one thread's watcher: wires the parts, and tells of what concerns none of them
 arrivals          where the user's code is: its line, its loop's round, the calls it is inside of
-sites             whose line is running
 loops             whether a loop went round, by its bytecode: where no loader tells
 loaders           what loaders tell: batches, epochs, their order, and where to go on
 inner_batches     whether an inner loop's losses come from one batch or from several

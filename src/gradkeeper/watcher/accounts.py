@@ -10,12 +10,12 @@ import torch
 
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
+from gradkeeper.source_line import Sites
 from gradkeeper.watcher.arrivals import Underway
 from gradkeeper.watcher.effects import Cleared
 from gradkeeper.watcher.gradients import Cohort, Cohorts, all_finite, grads_of
 from gradkeeper.watcher.names import ModuleMap, UserNames
 from gradkeeper.watcher.pattern import EventLog
-from gradkeeper.watcher.sites import Sites
 
 Parted = Callable[[str, tuple[str, ...]], None]
 

@@ -10,10 +10,10 @@ import torch
 
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
+from gradkeeper.source_line import Sites
 from gradkeeper.watcher.loaders import LoaderEpochs
 from gradkeeper.watcher.loops import UNTOLD, CodePlace, Rounds
 from gradkeeper.watcher.pattern import EventLog
-from gradkeeper.watcher.sites import Sites
 
 OPTIMIZERS = inspect.getfile(torch.optim.Optimizer)
 

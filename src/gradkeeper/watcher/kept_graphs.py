@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import torch
 
 from gradkeeper.model import Site
+from gradkeeper.source_line import Sites
 from gradkeeper.watcher.loops import find_loops
 from gradkeeper.watcher.loss_graph import TRANSPARENT
 from gradkeeper.watcher.search import variables_of
-from gradkeeper.watcher.sites import Sites
 
 MARK = "gradkeeper.spent"
 """Under this key of a node's metadata lies when its backward ran: after how many steps."""

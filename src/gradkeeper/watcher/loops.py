@@ -12,8 +12,8 @@ from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
+from gradkeeper.source_line import Sites
 from gradkeeper.watcher.search import variables_of
-from gradkeeper.watcher.sites import Sites
 
 STORES = ("STORE_NAME", "STORE_GLOBAL", "STORE_FAST", "STORE_DEREF")
 MOST_TARGETS = 4

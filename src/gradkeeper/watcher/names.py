@@ -12,9 +12,9 @@ import torch
 from torch.optim import Optimizer
 
 from gradkeeper.model import Site
+from gradkeeper.source_line import Sites
 from gradkeeper.torch_private import own_children, own_parameters
 from gradkeeper.watcher import search
-from gradkeeper.watcher.sites import Sites
 
 TARGET = re.compile(r"(?:^|;)\s*([A-Za-z_][\w.]*(?:\[[^\]=]*\])?)\s*(?::[^=;]+)?=\s*$")
 USED = re.compile(r"^([A-Za-z_][\w.]*(?:\[[^\]]*\])?)\.(?:step|zero_grad)\(")

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from gradkeeper.model import events as ev
+from gradkeeper.source_line import Sites
 from gradkeeper.torch_private import keep_from_compiler
 from gradkeeper.watcher import loss_graph as losses
 from gradkeeper.watcher.accounts import Accounts, ThreadOwnership
@@ -30,7 +31,6 @@ from gradkeeper.watcher.optimizers import Optimizers
 from gradkeeper.watcher.pattern import EventLog
 from gradkeeper.watcher.replicas import ReplicaHistory
 from gradkeeper.watcher.saved_state import SavedState
-from gradkeeper.watcher.sites import Sites
 from gradkeeper.watcher.steps import Steps
 from gradkeeper.watcher.zeros import Zeros
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from gradkeeper.watcher.sites import Sites
+from gradkeeper.source_line import Sites
 
 KINDS = (torch.nn.Module, torch.optim.Optimizer)
 DEPTH = 2

@@ -11,12 +11,12 @@ import torch
 
 from gradkeeper.model import Auditor, Finding, Findings, Severity, Tape
 from gradkeeper.rules import ALL
+from gradkeeper.source_line import Sites
 from gradkeeper.watcher.accounts import ThreadOwnership
 from gradkeeper.watcher.patches import Undoing
 from gradkeeper.watcher.pattern import EventLog
 from gradkeeper.watcher.ranks import RepeatedTurns
 from gradkeeper.watcher.recorder import Recorder
-from gradkeeper.watcher.sites import Sites
 from gradkeeper.watcher.taps import tap
 from gradkeeper.watcher.taps.call import Calls, FindingError
 from gradkeeper.watcher.taps.reads import Reads

@@ -21,8 +21,8 @@ from gradkeeper.torch_private import (
     clear_pending,
     data_parallel_size,
     divides_by,
+    outputs_in,
     reduce_pending,
-    tensors_in,
     unsharded_parameters,
 )
 
@@ -53,7 +53,7 @@ class Forwards:
 
     def end(self, outputs: Any) -> None:
         self._inside = False
-        for output in tensors_in(outputs):
+        for output in outputs_in(outputs):
             if output.requires_grad:
                 self._ends.append(
                     End(get_gradient_edge(output), output.shape, output.dtype, output.device)
