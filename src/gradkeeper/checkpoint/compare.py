@@ -9,6 +9,7 @@ from gradkeeper.checkpoint.codec import KeyPath, spelled
 
 if TYPE_CHECKING:
     import numpy
+    import torch
 
 MISSING = object()
 MOST_ONE_BY_ONE = 16
@@ -75,6 +76,20 @@ def distance(value: Any, other: Any) -> Distance | None:
     differing = (left != right) & ~((left != left) & (right != right))
     count = int(differing.sum())
     return Distance(count, int(left.size), _most(left, right) if count else 0.0)
+
+
+def numbers_apart(tensor: "torch.Tensor", other: "torch.Tensor") -> int:
+    """How many of two tensors' numbers have other bits; on any device, and nothing is copied from
+    it. NaN equals itself, and 0.0 is not -0.0."""
+    differs = _rows(tensor) != _rows(other)
+    return int(differs.any(dim=1).sum())
+
+
+def _rows(tensor: "torch.Tensor") -> "torch.Tensor":
+    """A row of bytes for each number."""
+    import torch
+
+    return tensor.contiguous().reshape(-1, 1).view(torch.uint8)
 
 
 def kind_of(tensor: Any) -> str:

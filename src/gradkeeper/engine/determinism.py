@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from gradkeeper import rng
+from gradkeeper.checkpoint.compare import numbers_apart
 from gradkeeper.engine.errors import EngineError, SetupError
 from gradkeeper.engine.owner import Owner, device_of
 
@@ -188,18 +189,10 @@ def _first_difference(first: dict[str, Tensor], second: dict[str, Tensor]) -> st
         odd = sorted(first.keys() ^ second.keys())
         raise EngineError(f"the step changes which tensors the model has: {', '.join(odd)}")
     for name, tensor in first.items():
-        other = second[name]
-        bits = _bits(tensor) != _bits(other)
-        if bits.any():
-            count = int(bits.any(dim=1).sum())
+        count = numbers_apart(tensor, second[name])
+        if count:
             return f"{name}, in {count} of {tensor.numel()} numbers"
     return None
-
-
-def _bits(tensor: Tensor) -> Tensor:
-    """A row of bytes for each number: NaN equals itself, and 0.0 is not -0.0."""
-    flat = tensor.contiguous().reshape(-1, 1)
-    return flat.view(torch.uint8)
 
 
 def _operations(once: Callable[[], object]) -> tuple[str, ...]:

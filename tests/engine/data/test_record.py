@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from gradkeeper import rng
 from gradkeeper.engine import Engine, EngineWarning
 from gradkeeper.engine.data import feed_of
-from gradkeeper.engine.data.mersenne import Twister, advanced, distance, put_together, twister
+from gradkeeper.engine.data.mersenne import Twister, advanced, put_together, twister, words_between
 from tests.checkpoint.same import same
 
 
@@ -190,7 +190,7 @@ def test_a_distance_leads_from_one_state_to_the_other(
 
     assert before is not None
     assert after is not None
-    assert distance(before, after) == count
+    assert words_between(before, after) == count
     found = advanced(before, count)
     assert put_together(kind, Twister(found.words, found.place, after.rest)) == state
 

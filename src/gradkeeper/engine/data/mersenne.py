@@ -79,7 +79,7 @@ def advanced(twister: Twister, count: int) -> Twister:
     return _twister_in(generator, twister.rest)
 
 
-def distance(before: Twister, after: Twister) -> int | None:
+def words_between(before: Twister, after: Twister) -> int | None:
     """How many words lie between the two; None where they are further apart, or on no one way."""
     if not 0 < after.place <= WORDS:
         return None

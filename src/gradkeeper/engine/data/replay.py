@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from gradkeeper.engine.data.feed import given, kept
 from gradkeeper.engine.data.generators import RandomSources, Reading, changed
-from gradkeeper.engine.data.mersenne import Twister, advanced, distance, put_together, twister
+from gradkeeper.engine.data.mersenne import Twister, advanced, put_together, twister, words_between
 from gradkeeper.engine.journal import warn_at
 from gradkeeper.source_line import user_site
 
@@ -150,7 +150,7 @@ def _between(left: tuple[str, Any], found: tuple[str, Any]) -> int | None:
     before, after = _twister(left), _twister(found)
     if before is None or after is None or before.rest != after.rest:
         return None
-    return distance(before, after)
+    return words_between(before, after)
 
 
 def _further(left: tuple[str, Any], count: int) -> tuple[str, Any]:
