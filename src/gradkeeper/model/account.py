@@ -109,9 +109,6 @@ class Account:
     def stale_for(self, owner: str) -> tuple[Lot, ...]:
         return tuple(lot for lot in self.lots if owner in lot.owners)
 
-    def has_news_for(self, owner: str) -> bool:
-        return bool(self.fresh) or any(owner not in lot.owners for lot in self.lots)
-
 
 def _layer(parameter: str) -> str:
     """`net.fc2` of `net.fc2.weight`; a parameter with a name of its own keeps it."""
