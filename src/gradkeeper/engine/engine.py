@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from gradkeeper.checkpoint.store import KEEP
 from gradkeeper.checkpoint.weight_files import SHARD_BYTES, Form
 from gradkeeper.engine.batches import EngineLoop, LoopKind, Stream, mover
-from gradkeeper.engine.data.other_loaders import UNSTATED, Unstated
+from gradkeeper.engine.data.choose_feed import UNSTATED, Unstated
 from gradkeeper.engine.determinism import Probe, ask_for_determinism, on_gpu
 from gradkeeper.engine.errors import EngineError, SetupError, UnknownOwnerError, UnusedWindowError
 from gradkeeper.engine.journal import Journal, warn_at

@@ -1,12 +1,12 @@
 """The position in a loader, exactly. It knows no window, no journal and no checkpoint folder.
 
 feed           where a run is in its loader: what every kind of loader's feed does
+choose_feed    which feed fits a loader; and that of a list of batches
 map_style      DataLoader over a map-style dataset, its indices and its workers
 samplers       what samplers hold, and the number that shuffles
 stated         loaders that know their own place
 worker_draws   what the workers of those draw
 read_again     anything else, by reading up to its place
-other_loaders  lists of batches; and which feed fits a loader
 libraries      what is known of other people's loaders
 replay         calls that draw random numbers, made again
 mersenne       how far a generator has come, as a number
@@ -16,8 +16,8 @@ fingerprint    plain values and batches as a short hash
 trial          a loader read whole, and again from every place in it
 """
 
+from gradkeeper.engine.data.choose_feed import Unstated, feed_of
 from gradkeeper.engine.data.feed import Feed
-from gradkeeper.engine.data.other_loaders import Unstated, feed_of
 from gradkeeper.engine.data.samplers import next_epoch
 from gradkeeper.engine.data.signature import difference, length_of
 

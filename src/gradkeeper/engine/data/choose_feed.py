@@ -1,4 +1,4 @@
-"""Lists of batches, and which feed fits a loader."""
+"""Which feed fits a loader; and the plainest of them, that of a list of batches."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
@@ -14,6 +14,54 @@ from gradkeeper.engine.data.signature import length_of, signature_of
 from gradkeeper.engine.data.stated import StatedFeed
 from gradkeeper.engine.data.worker_draws import keeps_draws
 from gradkeeper.torch_private import can_be_copied
+
+Unstated = Literal["read", "refuse"]
+UNSTATED: Unstated = "read"
+
+
+def feed_of(loader: Iterable[Any], *, unstated: Unstated = UNSTATED) -> Feed:
+    """`unstated`: what to do with a loader that cannot say where it is."""
+    if _knows_its_place(loader):
+        return StatedFeed(loader)
+    if can_be_copied(loader):
+        return SampledFeed(loader)  # type: ignore[arg-type]
+    if is_indexed(loader):
+        return IndexedFeed(loader)
+    return ReadFeed(loader, refusal=_refusal(loader, unstated))
+
+
+def _knows_its_place(loader: Any) -> bool:
+    """Whether its state leads exactly there."""
+    if not is_stateful(loader) or place_is_lost(loader):
+        return False
+    if not keeps_draws(loader):
+        return True
+    # A StatefulDataLoader whose parts have no state is read as any DataLoader is. That keeps what
+    # its workers draw as well, and for a stream it is what torchdata itself would do.
+    parts = (loader.dataset, *chain(index_sampler(loader)).values())
+    return any(is_stateful(part) for part in parts)
+
+
+def _refusal(loader: Any, unstated: Unstated) -> str:
+    name = type(loader).__qualname__
+    if isinstance(loader, Iterator):
+        return (
+            f"a {name} can be read once only, so a new process cannot find its place in it: pass a "
+            "DataLoader, a list, or an object whose __iter__ starts anew"
+        )
+    if unstated == "refuse":
+        return (
+            f"the place in a {_what(loader)} can be found only by reading up to it: give it "
+            'state_dict() and load_state_dict(), or allow reading with unstated="read"'
+        )
+    return never_the_same(loader)
+
+
+def _what(loader: Any) -> str:
+    dataset = getattr(loader, "dataset", None)
+    name = type(loader).__qualname__
+    return name if dataset is None else f"{name} over {type(dataset).__qualname__}"
+
 
 # A list of batches, or anything that is read by number: its place is a number.
 
@@ -81,54 +129,3 @@ def _numbered(batches: Any, number: int) -> Iterator[Any]:
             return
         yield batch
         number += 1
-
-
-# Which feed fits a loader.
-
-
-Unstated = Literal["read", "refuse"]
-UNSTATED: Unstated = "read"
-
-
-def feed_of(loader: Iterable[Any], *, unstated: Unstated = UNSTATED) -> Feed:
-    """`unstated`: what to do with a loader that cannot say where it is."""
-    if _knows_its_place(loader):
-        return StatedFeed(loader)
-    if can_be_copied(loader):
-        return SampledFeed(loader)  # type: ignore[arg-type]
-    if is_indexed(loader):
-        return IndexedFeed(loader)
-    return ReadFeed(loader, refusal=_refusal(loader, unstated))
-
-
-def _knows_its_place(loader: Any) -> bool:
-    """Whether its state leads exactly there."""
-    if not is_stateful(loader) or place_is_lost(loader):
-        return False
-    if not keeps_draws(loader):
-        return True
-    # A StatefulDataLoader whose parts have no state is read as any DataLoader is. That keeps what
-    # its workers draw as well, and for a stream it is what torchdata itself would do.
-    parts = (loader.dataset, *chain(index_sampler(loader)).values())
-    return any(is_stateful(part) for part in parts)
-
-
-def _refusal(loader: Any, unstated: Unstated) -> str:
-    name = type(loader).__qualname__
-    if isinstance(loader, Iterator):
-        return (
-            f"a {name} can be read once only, so a new process cannot find its place in it: pass a "
-            "DataLoader, a list, or an object whose __iter__ starts anew"
-        )
-    if unstated == "refuse":
-        return (
-            f"the place in a {_what(loader)} can be found only by reading up to it: give it "
-            'state_dict() and load_state_dict(), or allow reading with unstated="read"'
-        )
-    return never_the_same(loader)
-
-
-def _what(loader: Any) -> str:
-    dataset = getattr(loader, "dataset", None)
-    name = type(loader).__qualname__
-    return name if dataset is None else f"{name} over {type(dataset).__qualname__}"
