@@ -8,11 +8,18 @@ from gradkeeper.cli import COMMANDS, load, main
 
 
 def test_an_unknown_command_or_option_exits_with_2() -> None:
-    for arguments in (["nonsense"], ["rules", "--nonsense"], []):
+    for arguments in (["nonsense"], ["rules", "--nonsense"]):
         with pytest.raises(SystemExit) as stop:
             main(arguments)
 
         assert stop.value.code == 2
+
+
+def test_who_names_no_command_is_shown_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+
+    told = capsys.readouterr().err
+    assert all(load(name).HELP.split()[0] in told and name in told for name in COMMANDS)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: Sequence[str]) -> int:
-    args, unknown = build_parser(given).parse_known_args(given)
+    parser = build_parser(given)
+    if not given:
+        parser.print_help(sys.stderr)
+        return 2
+    args, unknown = parser.parse_known_args(given)
     if unknown:
         args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:

@@ -10,6 +10,7 @@ from torch.optim import Adam
 
 from gradkeeper.cli import main
 from gradkeeper.engine import Engine
+from tests.engine import titan
 from tests.engine.problems import classifier
 from tests.engine.ranks.pool import Pool
 from tests.engine.ranks.problems import credit_all, micro_batches_of, sharing, weights_of, wrapped
@@ -65,6 +66,28 @@ def test_groups_of_ranks_leave_with_one_file(four_ranks: Pool, tmp_path: Path, k
 
     assert_same(tmp_path / "live" / "model.safetensors", weights)
     assert_same(out / "model.safetensors", weights)
+
+
+def starting(rank: int, kind: str, folder: str) -> list[torch.Tensor]:
+    model = wrapped(kind)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    assert titan.manager_of(model, folder, initial_load_path=f"{folder}/dcp").load()
+    return weights_of(model)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_torchtitan_shards_what_ranks_left_with(
+    two_ranks: Pool, four_ranks: Pool, tmp_path: Path, ranks: int
+) -> None:
+    pytest.importorskip(titan.MODULE)
+    weights = two_ranks.run(export, "fsdp", str(tmp_path), 2)[0]
+
+    pool = two_ranks if ranks == 2 else four_ranks
+    for found in pool.run(starting, "fsdp", str(tmp_path)):
+        assert all(torch.equal(a, b) for a, b in zip(found, weights, strict=True))
 
 
 def refused(rank: int, kind: str, folder: str) -> str:

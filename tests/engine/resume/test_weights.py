@@ -1,5 +1,5 @@
 """Leaving with one's weights, and arriving with those of others. The oracles are the libraries that
-read and write them: safetensors, torch.distributed.checkpoint, transformers."""
+read and write them: safetensors, torch.distributed.checkpoint, transformers, torchtitan."""
 
 import io
 import json
@@ -33,6 +33,7 @@ from gradkeeper.engine import (
     SetupError,
     UnknownOwnerError,
 )
+from tests.engine import titan
 
 BATCHES = [torch.arange(8), torch.arange(2, 10)] * 3
 
@@ -163,6 +164,35 @@ def from_dcp(folder: Path) -> nn.Module:
         dcp_load(state, checkpoint_id=folder, no_dist=True)
     fresh.load_state_dict(state)
     return fresh
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+def test_torchtitan_starts_from_what_was_exported(tmp_path: Path) -> None:
+    pytest.importorskip(titan.MODULE)
+    model, _, engine = trained()
+    engine.export(tmp_path / "out", to="dcp")
+    fresh = Tied()
+
+    assert titan.manager_of(fresh, tmp_path, initial_load_path=str(tmp_path / "out")).load()
+
+    assert equal(model, fresh)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+def test_a_run_goes_on_from_what_torchtitan_saved_last(tmp_path: Path) -> None:
+    pytest.importorskip(titan.MODULE)
+    theirs, _, _ = trained()
+    manager = titan.manager_of(theirs, tmp_path, last_save_model_only=True)
+    assert manager.save(3, last_step=True)
+
+    step = str(tmp_path / "checkpoint" / "step-3")
+    assert main(["checkpoint", "import", step, str(tmp_path / "run")]) == 0
+    with pytest.warns(EngineWarning, match="nothing of the optimizer, which starts anew"):
+        model, _, _ = arrived(tmp_path / "run")
+
+    assert equal(model, theirs)
 
 
 @pytest.mark.parametrize("to", ["safetensors", "dcp"])
