@@ -6,12 +6,13 @@ it. Whatever is none of these is a leaf.
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor
 
 StateTree = dict[str, Any]
 """The tree of something that is kept, by name."""
+LeafValue = TypeVar("LeafValue")
 DICTS = (dict, OrderedDict)
 NOTHING = object()
 """In place of a value that only the other tree has."""
@@ -31,9 +32,14 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 def with_tensors(value: Any, change: Callable[[Tensor], Any]) -> Any:
     """The same tree with each of its tensors changed."""
-    if isinstance(value, Tensor):
+    return with_leaves(value, Tensor, change)
+
+
+def with_leaves(value: Any, kind: type[LeafValue], change: Callable[[LeafValue], Any]) -> Any:
+    """The same tree with each value of that kind changed."""
+    if isinstance(value, kind):
         return change(value)
-    return mapped(value, lambda part: with_tensors(part, change))
+    return mapped(value, lambda part: with_leaves(part, kind, change))
 
 
 def leaves(value: Any) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from typing import Any
 from gradkeeper.checkpoint.codec import decode
 from gradkeeper.checkpoint.errors import DamagedError, ForeignError, NewerFormatError
 from gradkeeper.checkpoint.storage import MANIFEST
-from gradkeeper.checkpoint.tensors import View, contiguous_stride
+from gradkeeper.checkpoint.tensors import View, packed_view, view_of
 
 FORMAT = "gradkeeper checkpoint"
 VERSION = 1
@@ -66,7 +66,7 @@ def pack(manifest: Manifest) -> bytes:
         "facts": manifest.facts_tree,
         "parts": manifest.parts,
         "files": {name: _listed(facts) for name, facts in manifest.files.items()},
-        "tensors": {name: _packed(name, view) for name, view in manifest.views.items()},
+        "tensors": {name: packed_view(name, view) for name, view in manifest.views.items()},
         "state": manifest.tree,
     }
     lines = [f"{json.dumps(key)}: {_pretty(value, ' ')}" for key, value in body.items()]
@@ -91,7 +91,7 @@ def unpack(raw: bytes) -> Manifest:
             name: FileFacts(facts["size"], tuple(facts["crc32"]))
             for name, facts in body["files"].items()
         },
-        views={name: _unpacked(name, facts) for name, facts in body["tensors"].items()},
+        views={name: view_of(name, facts) for name, facts in body["tensors"].items()},
         tree=body["state"],
         facts_tree=body["facts"],
         saved=body["saved"],
@@ -123,24 +123,6 @@ def _opened(raw: bytes) -> dict[str, Any]:
 
 def _listed(facts: FileFacts) -> dict[str, Any]:
     return {"size": facts.size, "crc32": list(facts.crc32)}
-
-
-def _packed(name: str, view: View) -> dict[str, Any]:
-    """Without what goes without saying: a block of its own, in the usual order."""
-    facts: dict[str, Any] = {"dtype": view.dtype, "shape": list(view.shape)}
-    if view.stride != contiguous_stride(view.shape):
-        facts["stride"] = list(view.stride)
-    if view.block != name:
-        facts["in"] = view.block
-    if view.offset:
-        facts["offset"] = view.offset
-    return facts
-
-
-def _unpacked(name: str, facts: dict[str, Any]) -> View:
-    shape = tuple(facts["shape"])
-    stride = tuple(facts.get("stride") or contiguous_stride(shape))
-    return View(facts.get("in", name), facts["dtype"], shape, stride, facts.get("offset", 0))
 
 
 # JSON for people: what fits on a line stands on one, numbers stay together.

@@ -210,6 +210,25 @@ def contiguous_stride(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(steps))
 
 
+def packed_view(name: str, view: View) -> dict[str, Any]:
+    """For JSON, without what goes without saying: a block of its own, in the usual order."""
+    facts: dict[str, Any] = {"dtype": view.dtype, "shape": list(view.shape)}
+    if view.stride != contiguous_stride(view.shape):
+        facts["stride"] = list(view.stride)
+    if view.block != name:
+        facts["in"] = view.block
+    if view.offset:
+        facts["offset"] = view.offset
+    return facts
+
+
+def view_of(name: str, facts: dict[str, Any]) -> View:
+    """The way back."""
+    shape = tuple(facts["shape"])
+    stride = tuple(facts.get("stride") or contiguous_stride(shape))
+    return View(facts.get("in", name), facts["dtype"], shape, stride, facts.get("offset", 0))
+
+
 # The file
 
 FILE = "tensors.safetensors"

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import torch
 
-from gradkeeper.tree import mapped, with_tensors
+from gradkeeper.tree import with_leaves, with_tensors
 
 
 class Feed(Protocol):
@@ -96,9 +96,9 @@ class Handing(Iterator[Any]):
 
 
 def kept(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return torch.frombuffer(bytearray(value), dtype=torch.uint8)
-    return mapped(value, kept)
+    return with_leaves(
+        value, bytes, lambda held: torch.frombuffer(bytearray(held), dtype=torch.uint8)
+    )
 
 
 def given(value: Any) -> Any:
