@@ -9,6 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gradkeeper.prove import KILLS
+from gradkeeper.prove import SEED as KILLS_SEED
+
 BatchParts = list[Any]
 Result = nn.Module | Mapping[str, Tensor] | Iterable[Tensor]
 TrainStep = Callable[[BatchParts], Result]
@@ -54,8 +57,8 @@ def assert_partition_invariant(
 def assert_resume_exact(
     command: str | Sequence[str],
     *,
-    kills: int = 5,
-    seed: int = 0,
+    kills: int = KILLS,
+    seed: int = KILLS_SEED,
     share: Sequence[str] = (),
     cwd: str | os.PathLike[str] | None = None,
     timeout: float | None = None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gradkeeper.cli.errors import CliError
 from gradkeeper.cli.streams import tell
+from gradkeeper.prove import KILLS, SEED
 
 if TYPE_CHECKING:
     from gradkeeper.prove.proof import Proof
@@ -22,8 +23,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "differ, or a restart fails; 2: nothing can be said (the script fails, takes no step, "
         "does not repeat itself, or resumes nothing)."
     )
-    parser.add_argument("--kills", type=_count, default=5, metavar="N", help="how many (5)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="where they fall (0)")
+    many, where = f"how many ({KILLS})", f"where they fall ({SEED})"
+    parser.add_argument("--kills", type=_count, default=KILLS, metavar="N", help=many)
+    parser.add_argument("--seed", type=int, default=SEED, metavar="N", help=where)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="text")
     parser.add_argument(
         "--share",

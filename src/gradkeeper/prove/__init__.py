@@ -14,6 +14,11 @@ diagnosis     where two records part, why, and by how much the parameters differ
 Only `witness` imports torch: the rest waits for a job and reads text.
 """
 
+KILLS = 5
+"""How many, where nobody says."""
+SEED = 0
+"""By which they fall."""
+
 
 class ProveError(Exception):
     """Nothing can be said about the script: the message says why, and what to do."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gradkeeper.prove import ProveError
+from gradkeeper.prove import KILLS, SEED, ProveError
 from gradkeeper.prove.diagnosis import (
     Comparison,
     FirstDeviation,
@@ -76,7 +76,6 @@ def after(point: KillPoint) -> str:
 
 
 Say = Callable[[str], None]
-KILLS = 5
 PATIENCE, LEAST = 20, 120
 """A restart that hangs takes for ever; one on a machine that has become busy takes its time."""
 
@@ -85,7 +84,7 @@ def prove(
     command: Sequence[str],
     *,
     kills: int = KILLS,
-    seed: int = 0,
+    seed: int = SEED,
     share: Sequence[str] = (),
     keep: Path | None = None,
     cwd: Path | None = None,

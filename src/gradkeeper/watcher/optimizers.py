@@ -164,7 +164,7 @@ class Optimizers:
             self._by_name[owner.name] = owner
             weakref.finalize(optimizer, self.gone.append, owner.name).atexit = False
         owner.signature = signature
-        cohorts = self._claim(_parameters(optimizer), owner.name, here)
+        cohorts = self._claim(parameters_of(optimizer), owner.name, here)
         owner.accounts = list(
             dict.fromkeys([*owner.accounts, *(member.name for member in cohorts)])
         )
@@ -230,7 +230,7 @@ class Optimizers:
         for optimizer in found:
             if optimizer in self._owners:
                 continue
-            if any(id(parameter) in reached for parameter in _parameters(optimizer)):
+            if any(id(parameter) in reached for parameter in parameters_of(optimizer)):
                 self.adopt(optimizer)
             else:
                 others.append(optimizer)
@@ -298,7 +298,7 @@ class Optimizers:
 
     def is_elsewhere(self, parameter: torch.Tensor) -> bool:
         """Owned by an optimizer that is not watched."""
-        return any(ignored is parameter for own in self._ignored for ignored in _parameters(own))
+        return any(ignored is parameter for own in self._ignored for ignored in parameters_of(own))
 
     def open_orphans(self, parameters: list[torch.Tensor], site: Site) -> None:
         self._learn(parameters)
@@ -315,7 +315,7 @@ class Optimizers:
 
     def _trains_network(self) -> bool:
         """False where only inputs or embeddings are optimized, through a network that is fixed."""
-        owned = [parameter for own in self._owners for parameter in _parameters(own)]
+        owned = [parameter for own in self._owners for parameter in parameters_of(own)]
         return not owned or any(self._accounts.modules.is_weight(parameter) for parameter in owned)
 
     # Scalers and schedulers
@@ -350,7 +350,7 @@ class Optimizers:
         return name
 
 
-def _parameters(optimizer: Optimizer) -> list[torch.Tensor]:
+def parameters_of(optimizer: Optimizer) -> list[torch.Tensor]:
     """None for a wrapper that only looks like an optimizer, and never called its constructor."""
     groups = getattr(optimizer, "param_groups", ())
     return [parameter for group in groups for parameter in group["params"]]

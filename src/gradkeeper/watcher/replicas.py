@@ -12,6 +12,7 @@ from gradkeeper.model import Site
 from gradkeeper.replicas import Sums, is_due, rounding_of, sums_of
 from gradkeeper.watcher.gradient_sync import GradientSync, WatchedDDP
 from gradkeeper.watcher.names import ModuleMap
+from gradkeeper.watcher.optimizers import parameters_of
 
 
 class Sample(NamedTuple):
@@ -112,9 +113,8 @@ class ReplicaHistory:
 
 
 def _trained(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-    every = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     return [
         parameter
-        for parameter in every
+        for parameter in parameters_of(optimizer)
         if parameter.requires_grad and parameter.layout is torch.strided
     ]

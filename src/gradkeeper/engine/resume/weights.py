@@ -169,7 +169,7 @@ def export(
     weights: ModelWeights,
     path: str | os.PathLike[str],
     *,
-    to: Form = "safetensors",
+    to: Form,
     shard_bytes: int = SHARD_BYTES,
     overwrite: bool = False,
     peers: Peers | None = None,
