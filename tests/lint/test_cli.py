@@ -1,14 +1,18 @@
 """`gradkeeper check` from outside: exit codes, formats, selection, files, baseline."""
 
+import gc
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gradkeeper.cli import main
+from gradkeeper.lint import check as checking
+from gradkeeper.lint.program import Checked
 from tests.lint.linting import HEAD, loop
 
 STALE = loop("model(x).mean().backward()\noptimizer.step()")
@@ -535,3 +539,39 @@ def test_the_torch_guard_can_fail() -> None:
     code = "import sys, torch; sys.exit('torch' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 1
+
+
+def test_a_check_puts_the_search_for_garbage_off_until_it_is_done(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = gc.get_threshold()
+    during = []
+    check_program = checking.check_program
+
+    def watched(*arguments: Any, **options: Any) -> dict[str, Checked]:
+        during.append(gc.get_threshold()[0])
+        return check_program(*arguments, **options)
+
+    monkeypatch.setattr(checking, "check_program", watched)
+    (here / "stale.py").write_text(STALE)
+
+    assert check("stale.py") == 1
+
+    assert during == [checking.RARELY]
+    assert gc.get_threshold() == before
+
+
+def test_a_large_tree_is_told_the_same_as_each_of_its_files(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        (here / f"part{number}.py").write_text(f"size = {number}\n")
+    (here / "stale.py").write_text(STALE)
+    check("--format", "json", "stale.py")
+    alone = records(capsys)
+    monkeypatch.setattr(checking, "SMALL_TREE", 5)
+
+    check("--format", "json", ".")
+
+    assert alone
+    assert records(capsys) == alone

@@ -1,6 +1,7 @@
 """`gradkeeper check`: rehearses training code without running it. Needs no torch."""
 
 import argparse
+import gc
 import os
 import sys
 from collections import Counter
@@ -93,6 +94,10 @@ def _report_in_file(text: str) -> "tuple[str, Path]":
 
 
 def run(args: argparse.Namespace) -> int:
+    from gradkeeper.lint.check import collect_rarely
+
+    before = gc.get_threshold()
+    collect_rarely()
     try:
         return _run(args)
     except KeyboardInterrupt:
@@ -100,6 +105,8 @@ def run(args: argparse.Namespace) -> int:
             return 0
         complain("gradkeeper check: interrupted; nothing is told of what was checked so far")
         return INTERRUPTED
+    finally:
+        gc.set_threshold(*before)
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from gradkeeper.lint import suppress
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from gradkeeper.lint.notebook import Notebook
     from gradkeeper.model.rule import Rule
 
+BOOK = ".ipynb"
 FEW = 12
 """Files that are not worth a second process."""
 SMALL_TREE = 400
@@ -42,10 +44,15 @@ def check_files(
 ) -> Iterator[tuple[str, Checked]]:
     """Each file once, as they are done; and files beside them in which something was found."""
     thorough = len(paths) <= SMALL_TREE
-    glance = partial(_glance, thorough=thorough, named=frozenset(named), fixes=fixes)
+    asked = frozenset(named)
+    glance = partial(_glance, thorough=thorough, named=asked, fixes=fixes)
     sketches = []
     quiet: dict[str, Checked] = {}
-    for path, seen in _mapped(glance, paths, _died):
+    # The bytes of a file are scanned before another process would have its path.
+    scanned = [path for path in paths if not (thorough or path in asked or path.endswith(BOOK))]
+    others = [path for path in paths if thorough or path in asked or path.endswith(BOOK)]
+    glances = zip(scanned, map(glance, scanned), strict=True)
+    for path, seen in chain(glances, _mapped(glance, others, _died)):
         if seen.sketch is None:
             yield path, seen.checked
         else:
@@ -79,7 +86,7 @@ def _glance(path: str, *, thorough: bool, named: frozenset[str], fixes: bool) ->
 
 def _look_at(path: str, *, thorough: bool, fixes: bool) -> _Glance:
     raw = DISK.read(path)
-    if path.endswith(".ipynb"):
+    if path.endswith(BOOK):
         return _Glance(guarded(path, lambda: check_notebook(raw, path, fixes=fixes)))
     known = sketch(path, raw)
     if (known is not None and known.trains) or not thorough:
@@ -160,7 +167,7 @@ def check_bytes(
     raw: bytes, path: str, *, fixes: bool = True, rules: "Iterable[Rule] | None" = None
 ) -> Checked:
     """What a file of this name would be told if it held this. Never raises."""
-    if path.endswith(".ipynb"):
+    if path.endswith(BOOK):
         return guarded(path, lambda: check_notebook(raw, path, fixes=fixes, rules=rules))
     known = sketch(path, raw)
     sources = Sources({path: raw})
