@@ -60,9 +60,6 @@ class Expressions(State):
             if found is not None and not frame.outer:
                 return found if type(found) is not Either else self._as_answered(found)
             return self.look_up(node.id)  # type: ignore[attr-defined]
-        known: Value | None = self.facts.constants.get(id(node))
-        if known is not None:
-            return known
         handler = HANDLERS.get(kind)
         if handler is None:
             return self.unknown("an expression")
@@ -78,8 +75,10 @@ class Expressions(State):
         return value
 
     def _constant(self, node: ast.Constant) -> Value:
-        value = node.value if node.value is not Ellipsis else None
-        made = self.facts.constants[id(node)] = Constant(value)
+        made: Value | None = self.facts.constants.get(id(node))
+        if made is None:
+            value = node.value if node.value is not Ellipsis else None
+            made = self.facts.constants[id(node)] = Constant(value)
         return made
 
     def look_up(self, name: str) -> Value:
@@ -112,6 +111,9 @@ class Expressions(State):
         return of.item(self.whole, self.evaluate(node.slice))
 
     def _slice(self, node: ast.Slice) -> Value:
+        known: Value | None = self.facts.constants.get(id(node))
+        if known is not None:
+            return known
         parts = (node.lower, node.upper, node.step)
         made = Slice(*[self.evaluate(part) if part else NONE for part in parts])
         if all(part is None or id(part) in self.facts.constants for part in parts):
@@ -173,6 +175,9 @@ class Expressions(State):
         return left.operate(m, sign, right)
 
     def _unary(self, node: ast.UnaryOp) -> Value:
+        known: Value | None = self.facts.constants.get(id(node))
+        if known is not None:
+            return known
         value = self.evaluate(node.operand)
         if isinstance(node.op, ast.Not):
             return truth_value(negation(value.truth(self.whole)))

@@ -233,6 +233,8 @@ class Facts:
     signatures: dict[int, Any] = field(default_factory=dict)
     """How functions take their arguments, once they were called."""
     _files: dict[str, Line] = field(default_factory=dict)
+    _lines: dict[int, Line] = field(default_factory=dict)
+    """By function."""
     _words: dict[int, set[str]] = field(default_factory=dict)
     _keys: dict[Hashable, int] = field(default_factory=dict)
     _joined: dict[tuple[str, str | None], set[str]] = field(default_factory=dict)
@@ -282,11 +284,8 @@ class Facts:
         """The names and attributes in a function."""
         found = self._words.get(id(function))
         if found is None:
-            found = self._words[id(function)] = {
-                one.attr if isinstance(one, ast.Attribute) else one.id
-                for one in ast.walk(function)
-                if isinstance(one, (ast.Attribute, ast.Name))
-            }
+            lines = self._lines[id(function)].walk()
+            found = self._words[id(function)] = {word for line in lines for word in line.words}
         return found
 
     def is_loud(self, node: ast.AST) -> bool:
@@ -332,6 +331,7 @@ class _Reader:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.facts.functions.append((node, home))
+                self.facts._lines[id(node)] = line
                 for one in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults):
                     if one is not None:
                         self._expression(line, one)

@@ -182,9 +182,8 @@ class Opened(Iterated):
 def lend(values: Iterable[Value]) -> None:
     """Somebody gets hold of these who is not seen, or who sees to the epochs."""
     for value in flatten(list(values)):
-        for side in _sides(value):
-            if isinstance(side, Lendable):
-                side.lend()
+        if isinstance(value, Lendable):
+            value.lend()
 
 
 def share_out(call: Call) -> Value:

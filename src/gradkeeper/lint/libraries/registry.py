@@ -174,7 +174,8 @@ class StandardLibraries:
         return unknowns.call_unknown(what, call)
 
     def attribute_of_unknown(self, m: Machine, what: Unknown, name: str) -> Value:
-        known = self._shown(m, what)
+        role = unknowns.role_of(m, what)
+        known = self._shown(m, what, role)
         if known is not None:
             return known.attribute(m, name)
         if name == "no_sync":
@@ -183,14 +184,12 @@ class StandardLibraries:
             found = unknowns.as_optimizer(m, what)
             if found is not None:
                 return found.attribute(m, name)
-        role = unknowns.role_of(m, what)
         if isinstance(role, Module) and name in role.children:
             return role.children[name]
         return m.attribute_of(what, name)
 
-    def _shown(self, m: Machine, what: Unknown) -> StandIn | None:
+    def _shown(self, m: Machine, what: Unknown, role: StandIn | None) -> StandIn | None:
         """A framework's object that was handed in: what is asked of it tells."""
-        role = unknowns.role_of(m, what)
         if isinstance(role, SHOWN):
             return role
         if role is None and what.fixed and not what.data:

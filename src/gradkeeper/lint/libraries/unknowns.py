@@ -400,11 +400,13 @@ def unseen(what: Value, call: Call) -> Value:
     tensors = False
     factor_known = True
     handed: dict[Owner, None] = {}
-    for one in flatten(values if receiver is None else [receiver, *values]):
+    roles = m.state(Roles).found
+    given = flatten(values)
+    for one in given if receiver is None else [*flatten([receiver]), *given]:
         if type(one) is Constant:
             continue
         if isinstance(one, Unknown):
-            role = role_of(m, one)
+            role = roles.get(one.key)
             if isinstance(role, Optimizer):
                 escaped(m, role, last, own=one is receiver)
                 handed[role.owner] = None
@@ -433,7 +435,7 @@ def unseen(what: Value, call: Call) -> Value:
         if _given_data(m, call) or (own and m.loops and (values or call.open)):
             return _computed(m, what, values, own=own, factor_known=factor_known)
     keeps = _keeps_parameters(m, what)
-    if receiver is not None and values and any(map(_is_trained, flatten(values))):
+    if receiver is not None and values and any(map(_is_trained, given)):
         m.state(Roles).keepers.add(receiver.key)
         m.kept.append(receiver)
     inside = bool(m.loops)
