@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gradkeeper.model import Event, Site, account, audit, books, spending
 from gradkeeper.model.events import Adopt, Again, Backward, Batch, Close, Step, Zero
+from gradkeeper.model.fast_replace import replace
 from gradkeeper.model.rule import Rule
-from gradkeeper.model.value import replace
 from gradkeeper.rules import (
     ALL,
     discarded_gradient,

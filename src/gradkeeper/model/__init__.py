@@ -2,23 +2,23 @@
 
 In the order in which to read them:
 
-events     what can happen to a gradient
-site       where in the user's code
-account    a cohort of gradients that have always moved together
-credit     what one backward produced, and its fate
-optimizer  who spends, and scalers and schedulers beside them
-window     what one step spends together
-entry      one event with the books before and after
-ledger     posts events, gives entries
-posting    what each kind of event does to the books
-books      the state that the ledger keeps
-spending   what a step spends: from whom, how often before
-repeating  rounds that were counted, not written down
-rule       looks at entries
-finding    what a rule says, and how one fault's findings fold into one
-auditing   the way through: events to ledgers, entries to rules
-tape       events as JSON lines
-value      how frozen values are made, without the cost of dataclasses' own way
+events        what can happen to a gradient
+site          where in the user's code
+account       a cohort of gradients that have always moved together
+credit        what one backward produced, and its fate
+optimizer     who spends, and scalers and schedulers beside them
+window        what one step spends together
+entry         one event with the books before and after
+ledger        posts events, gives entries
+posting       what each kind of event does to the books
+books         the state that the ledger keeps
+spending      what a step spends: from whom, how often before
+repeating     rounds that were counted, not written down
+rule          looks at entries
+finding       what a rule says, and how one fault's findings fold into one
+auditing      the way through: events to ledgers, entries to rules
+tape          events as JSON lines
+fast_replace  how frozen values are made, without the cost of dataclasses' own way
 
 A part is imported when it is first asked for: a file that trains nothing needs few of them.
 """

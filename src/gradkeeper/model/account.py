@@ -6,8 +6,8 @@ Accounts are frozen; the functions here return what an account becomes. They kno
 from dataclasses import dataclass
 
 from gradkeeper.model.credit import Waste
+from gradkeeper.model.fast_replace import replace
 from gradkeeper.model.site import PART, Site, variable
-from gradkeeper.model.value import replace
 
 # A window never waits on more backwards than this; older ones are let go, so that a loop
 # which never steps can be watched for days in flat memory.

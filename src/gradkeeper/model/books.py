@@ -9,9 +9,9 @@ from gradkeeper.model.account import MOST_FRESH, Account
 from gradkeeper.model.credit import Credit, CreditLine, Excuse, Order, Trail, Waste
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Event
+from gradkeeper.model.fast_replace import build, replace
 from gradkeeper.model.optimizer import Optimizer, Scaler
 from gradkeeper.model.site import Site
-from gradkeeper.model.value import build, replace
 from gradkeeper.model.window import batches_in
 
 E = TypeVar("E", bound=Event)

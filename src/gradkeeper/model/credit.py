@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gradkeeper.model.events import Reduction
+from gradkeeper.model.fast_replace import replace
 from gradkeeper.model.site import Site
-from gradkeeper.model.value import replace
 
 Excuse = Literal["read", "moved", "leaf", "waived", "closure", "torn"]
 

@@ -12,10 +12,10 @@ from gradkeeper.model import events as ev
 from gradkeeper.model.account import Account
 from gradkeeper.model.books import Books
 from gradkeeper.model.entry import Entry
+from gradkeeper.model.fast_replace import replace
 from gradkeeper.model.optimizer import Optimizer
 from gradkeeper.model.posting import checkpoints, data, gradients, ownership, stepping
 from gradkeeper.model.repeating import count_again, counts_of
-from gradkeeper.model.value import replace
 
 E = TypeVar("E", bound=ev.Event)
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from gradkeeper.model.books import Books
 from gradkeeper.model.credit import CreditLine, Trail
+from gradkeeper.model.fast_replace import replace
 from gradkeeper.model.optimizer import Optimizer
-from gradkeeper.model.value import replace
 
 
 @dataclass(frozen=True, slots=True)

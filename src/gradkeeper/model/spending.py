@@ -9,9 +9,9 @@ from gradkeeper.model.books import Books
 from gradkeeper.model.credit import Credit, CreditLine, Trail, Waste
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Event
+from gradkeeper.model.fast_replace import build, replace
 from gradkeeper.model.optimizer import Optimizer, Scaler
 from gradkeeper.model.site import Site
-from gradkeeper.model.value import build, replace
 from gradkeeper.model.window import window_of
 
 E = TypeVar("E", bound=Event)

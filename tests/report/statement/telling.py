@@ -2,10 +2,10 @@
 
 from gradkeeper.model import Event, Findings, Site, audit
 from gradkeeper.model import events as ev
-from gradkeeper.report.statement import whole
-from gradkeeper.report.statement.books import read
-from gradkeeper.report.statement.story import Shape
-from gradkeeper.report.statement.whole import Statement
+from gradkeeper.report.statement import contents
+from gradkeeper.report.statement.contents import Statement
+from gradkeeper.report.statement.from_tape import read
+from gradkeeper.report.statement.window_story import Shape
 from gradkeeper.rules import ALL
 
 
@@ -35,7 +35,7 @@ def told(tape: list[Event]) -> Statement:
 def unfolded(statement: Statement) -> list[Shape]:
     """Every window, repetitions written out."""
     shapes = []
-    for stories, times in map(whole.unfolded, statement.passages):
+    for stories, times in map(contents.unfolded, statement.passages):
         for story in stories * times:
             assert story.shape is not None
             shapes.append(statement.shapes[story.shape])

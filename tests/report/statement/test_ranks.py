@@ -7,7 +7,7 @@ import pytest
 from gradkeeper.model import Event
 from gradkeeper.model import events as ev
 from gradkeeper.report.statement import measures
-from gradkeeper.report.statement.whole import Lane
+from gradkeeper.report.statement.contents import Lane
 from tests.report.statement.telling import adopted, at, told, unfolded, window
 
 

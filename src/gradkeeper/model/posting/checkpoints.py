@@ -5,7 +5,7 @@ from gradkeeper.model.account import Account
 from gradkeeper.model.books import Books
 from gradkeeper.model.credit import Credit
 from gradkeeper.model.entry import Entry
-from gradkeeper.model.value import replace
+from gradkeeper.model.fast_replace import replace
 
 
 def on_save(books: Books, event: ev.Save) -> Entry[ev.Save]:

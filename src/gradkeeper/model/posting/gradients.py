@@ -6,8 +6,8 @@ from gradkeeper.model.account import Account
 from gradkeeper.model.books import Books
 from gradkeeper.model.credit import Credit
 from gradkeeper.model.entry import Entry
+from gradkeeper.model.fast_replace import build, replace
 from gradkeeper.model.site import Site
-from gradkeeper.model.value import build, replace
 
 
 def on_forward(books: Books, event: ev.Forward) -> Entry[ev.Forward]:

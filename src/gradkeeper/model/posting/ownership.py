@@ -8,8 +8,8 @@ from gradkeeper.model.account import Account
 from gradkeeper.model.books import Books
 from gradkeeper.model.credit import Trail
 from gradkeeper.model.entry import Entry
+from gradkeeper.model.fast_replace import replace
 from gradkeeper.model.optimizer import Optimizer
-from gradkeeper.model.value import replace
 
 MOST_REPLACED = 64
 

@@ -7,10 +7,10 @@ from gradkeeper.model import events as ev
 from gradkeeper.model.account import MOST_FRESH, Account
 from gradkeeper.model.books import Books
 from gradkeeper.model.entry import Entry
+from gradkeeper.model.fast_replace import replace
 from gradkeeper.model.optimizer import BY_HAND, Optimizer, Scaler, TickMark
 from gradkeeper.model.site import Site
 from gradkeeper.model.spending import spend
-from gradkeeper.model.value import replace
 
 
 def on_scale(books: Books, event: ev.Scale) -> Entry[ev.Scale]:

@@ -7,8 +7,8 @@ from statistics import median
 from typing import Any
 
 from gradkeeper.model.events import Measure
-from gradkeeper.report.statement.story import SPENT
-from gradkeeper.report.statement.whole import Statement, unfolded
+from gradkeeper.report.statement.contents import Statement, unfolded
+from gradkeeper.report.statement.window_story import SPENT
 
 MOST_POINTS = 20_000
 CURVES = {"loss": "loss", "norm": "gradient norm", "unclipped": "unclipped norm"}

@@ -12,8 +12,8 @@ from gradkeeper.model import Finding, Severity, Site
 from gradkeeper.report.source import line_of, shown_path
 from gradkeeper.report.statement import findings as cards
 from gradkeeper.report.statement import measures, replicas
-from gradkeeper.report.statement.story import OPEN, SKIPPED, SPENT, Shape, Story
-from gradkeeper.report.statement.whole import Repeat, Statement
+from gradkeeper.report.statement.contents import Repeat, Statement
+from gradkeeper.report.statement.window_story import OPEN, SKIPPED, SPENT, Shape, Story
 
 SCRIPTS = ("data.js", "view.js", "svg.js", "timeline.js", "curves.js", "table.js", "main.js")
 ShapeRun = tuple[list[int], int]

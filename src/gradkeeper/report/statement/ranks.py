@@ -6,8 +6,8 @@ side, so that what all ranks did together stands together on the page.
 
 from collections.abc import Iterable
 
-from gradkeeper.report.statement.story import Story
-from gradkeeper.report.statement.whole import Lane, Passage, Repeat, Statement, unfolded
+from gradkeeper.report.statement.contents import Lane, Passage, Repeat, Statement, unfolded
+from gradkeeper.report.statement.window_story import Story
 
 ByRank = dict[int | None, list[Passage]]
 

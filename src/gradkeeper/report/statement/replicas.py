@@ -4,7 +4,7 @@ from html import escape
 
 from gradkeeper.model.events import Replicas
 from gradkeeper.model.site import variable
-from gradkeeper.report.statement.whole import Statement, ranks_in_words
+from gradkeeper.report.statement.contents import Statement, ranks_in_words
 
 
 def render(statement: Statement) -> str:

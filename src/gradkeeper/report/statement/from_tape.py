@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from gradkeeper.model import Auditor, Entry, Event, Finding, Rule, Site
 from gradkeeper.model import events as ev
 from gradkeeper.model.account import Account
-from gradkeeper.report.statement.parting import Parting
+from gradkeeper.report.statement.contents import Lane, Repeat, Statement
+from gradkeeper.report.statement.rank_differences import Parting
 from gradkeeper.report.statement.ranks import ByRank, fold
-from gradkeeper.report.statement.story import OPEN, SKIPPED, SPENT, Shape, Story, line_of
-from gradkeeper.report.statement.whole import Lane, Repeat, Statement
+from gradkeeper.report.statement.window_story import OPEN, SKIPPED, SPENT, Shape, Story, line_of
 
 NOBODY = "no optimizer"
 AFTERWARDS = (ev.Zero, ev.Tick, ev.Update, ev.Save)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from gradkeeper.model import Finding
 from gradkeeper.model.events import Measure, Replicas
-from gradkeeper.report.statement.story import Shape, Story
+from gradkeeper.report.statement.window_story import Shape, Story
 
 
 @dataclass(frozen=True)

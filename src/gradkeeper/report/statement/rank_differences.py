@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from gradkeeper.model import events as ev
 from gradkeeper.report.statement.ranks import ByRank
-from gradkeeper.report.statement.story import Shape, Story
+from gradkeeper.report.statement.window_story import Shape, Story
 
 
 class Parting:
