@@ -1,6 +1,7 @@
 """What a program runs of the modules it imports: what is asked for, and no more."""
 
 import ast
+import json
 from pathlib import Path
 
 import pytest
@@ -201,3 +202,48 @@ else:
 
     assert "GK001" not in {rule for _, rule in told}
     assert ("torch_steps.py", "GK101") in told or step == CLEARED
+
+
+@pytest.mark.parametrize("package", ["with a file of its own", "without one"])
+@pytest.mark.parametrize(
+    ("line", "call"),
+    [
+        ("from parts import steps", "steps.train_step"),
+        ("from parts.steps import train_step", "train_step"),
+        ("import parts.steps", "parts.steps.train_step"),
+        ("import parts.steps as s", "s.train_step"),
+        ("import parts.inner.deep", "parts.inner.deep.train_step"),
+    ],
+)
+def test_a_package_is_a_folder_with_modules(here: Path, line: str, call: str, package: str) -> None:
+    main = MAIN.replace("from {module} import {name}", line).format(call=call)
+    for step, expected in ((CLEARED, []), (KEPT, ["GK101"])):
+        inner = {"parts/steps.py": step, "parts/inner/deep.py": step}
+        if package == "with a file of its own":
+            inner |= {"parts/__init__.py": "", "parts/inner/__init__.py": ""}
+        paths = write({"main.py": main, **inner})
+        found = [one.rule for _, checked in check_files(paths) for one in checked.findings]
+
+        assert found == expected
+
+
+@pytest.mark.parametrize(("cleared", "expected"), [("model", []), ("x", ["GK101"])])
+def test_a_notebook_sees_the_modules_beside_it(cleared: str, expected: list[str]) -> None:
+    write({"steps.py": f"def clear(model, x):\n    {cleared}.zero_grad()\n"})
+    cell = """\
+import torch
+from steps import clear
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(6, 8, 4):
+    clear(model, torch.nn.Linear(4, 1))
+    model(x).mean().backward()
+    optimizer.step()
+"""
+    code = {"cell_type": "code", "source": cell, "outputs": [], "metadata": {}}
+    Path("train.ipynb").write_text(json.dumps({"cells": [code], "nbformat": 4, "metadata": {}}))
+
+    assert [
+        one.rule for _, checked in check_files(["train.ipynb"]) for one in checked.findings
+    ] == expected

@@ -137,9 +137,16 @@ def test_what_another_method_sets_may_come_from_any_network() -> None:
             self.actor_opt.step()
             self.critic_opt.step()
     """
+    caller = """
+    agent = Agent()
+    for state, reward in episodes:
+        agent.choose(state)
+        agent.learn(state, reward)
+    """
 
     assert told(code.format(keep="self.log_prob")) == []
-    assert told(code.format(keep="log_prob")) != []
+    assert told(code.format(keep="self.log_prob") + caller) == []
+    assert told(code.format(keep="log_prob") + caller) != []
 
 
 def test_sets_of_parameters_in_a_list_are_gone_through_one_by_one() -> None:

@@ -1974,7 +1974,7 @@ WIPED = """
             loss = model(batch.x).square().mean()
             loss.backward()
             {second}
-            optimizer.step(){mark}
+            optimizer.step()
 
     model = Net()
     optimizer = torch.optim.Adam([{{"params": model.gnn.parameters()}}])
@@ -1982,8 +1982,8 @@ WIPED = """
 """
 twins(
     "zeroed before each step, of a network that is not seen and owned in part",
-    WIPED.format(first="pass", second="optimizer.zero_grad()", mark="  # <- GK103"),
-    WIPED.format(first="optimizer.zero_grad()", second="pass", mark=""),
+    WIPED.format(first="pass", second="optimizer.zero_grad()  # <- GK102"),
+    WIPED.format(first="optimizer.zero_grad()", second="pass"),
 )
 
 PUT_IN_PLACE = """
@@ -2100,6 +2100,231 @@ twins(
     "zeroed by hand before the step, and in its closure, where that may be meant",
     IN_A_CLOSURE.format(outside=f"{BY_HAND}  # <- GK102", inside="pass"),
     IN_A_CLOSURE.format(outside="pass", inside=BY_HAND),
+)
+
+SEVERAL_FROM_ELSEWHERE = """
+    import torch
+    from agents import Agent, batches
+
+    class Trainer:
+        def __init__(self, nets, optimizer_class):
+            self.agent, self.critic = nets
+            {context}
+            self.critic_optimizer = optimizer_class(self.critic.parameters())
+
+        def train(self, x, target):
+            z = self.agent.encoder(x)
+            {clear_context}
+            self.agent.divergence().backward(retain_graph=True)
+            self.critic_optimizer.zero_grad(){mark}
+            (self.critic(x, z) - target).square().mean().backward()
+            self.critic_optimizer.step()
+            {step_context}
+"""
+twins(
+    "a loss of which nobody can tell for whose optimizer it is, of several",
+    """
+    import torch
+    from agents import Agent, batches
+
+    class Trainer:
+        def __init__(self, nets, optimizer_class):
+            self.agent, self.critic = nets
+            self.critic_optimizer = optimizer_class(self.critic.parameters())
+
+        def train(self, x, target):
+            self.critic_optimizer.zero_grad()
+            self.critic(x).square().mean().backward()
+            self.critic_optimizer.zero_grad()  # <- GK102
+            (self.critic(x) - target).square().mean().backward()
+            self.critic_optimizer.step()
+    """,
+    SEVERAL_FROM_ELSEWHERE.format(
+        context="self.context_optimizer = optimizer_class(self.agent.encoder.parameters())",
+        clear_context="self.context_optimizer.zero_grad()",
+        step_context="self.context_optimizer.step()",
+        mark="",
+    ),
+)
+
+TWO_PHASES = """
+    import torch
+    from torch import nn
+
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.network, self.selector = nn.Linear(4, 4), nn.Linear(4, 1)
+
+        def forward(self, x):
+            return self.selector(self.network(x))
+
+    model = Both()
+    first = torch.optim.Adam(model.network.parameters())
+    for x in torch.randn(6, 8, 4):
+        first.zero_grad()
+        model(x).mean().backward()
+        first.step(){mark}
+    second = torch.optim.Adam(model.{part}.parameters())
+    for x in torch.randn(6, 8, 4):
+        second.zero_grad()
+        model(x).mean().backward()
+        second.step(){mark}
+"""
+twins(
+    "a part that has a phase of its own, later",
+    TWO_PHASES.format(part="network", mark="  # <- GK105"),
+    TWO_PHASES.format(part="selector", mark=""),
+)
+
+ANOTHER_METHOD = """
+    import torch
+
+    class TwoFold(torch.optim.Optimizer):
+        def __init__(self, params):
+            super().__init__(params, {{}})
+            self.kept = []
+
+        @torch.no_grad()
+        def keep(self):
+            {keep}
+
+        @torch.no_grad()
+        def step(self):
+            for p, kept in zip(self.param_groups[0]["params"], self.kept):
+                p -= 0.1 * (p.grad + kept)
+
+    model = torch.nn.Linear(4, 1)
+    optimizer = TwoFold(model.parameters())
+    for x in torch.randn(6, 8, 4):
+        optimizer.zero_grad()
+        model(x).abs().mean().backward()
+        optimizer.keep()
+        optimizer.zero_grad(){mark}
+        model(x).square().mean().backward()
+        optimizer.step()
+"""
+twins(
+    "an optimizer of the program's own with another method that takes the gradients",
+    ANOTHER_METHOD.format(keep="self.kept.clear()", mark="  # <- GK102"),
+    ANOTHER_METHOD.format(
+        keep='self.kept = [p.grad.clone() for p in self.param_groups[0]["params"]]', mark=""
+    ),
+)
+
+DRAWN = """
+    import torch
+    from torch.optim.lr_scheduler import LambdaLR
+
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1)
+    schedule = LambdaLR(optimizer, lambda step: 1 / (step + 1))
+    rates = []
+    for step in {rounds}:
+        rates.append(optimizer.param_groups[0]["lr"])
+        {forward}
+        optimizer.step(){mark}
+        {tick}
+"""
+twins(
+    "steps that are taken to draw a schedule, and steps for which backward was forgotten",
+    DRAWN.format(
+        rounds="torch.randn(6, 8, 1)",
+        forward="loss = model(step).mean()",
+        mark="  # <- GK103",
+        tick="pass",
+    ),
+    DRAWN.format(rounds="range(20000)", forward="pass", mark="", tick="schedule.step()"),
+)
+
+FROM_A_CALLER = """
+    import torch
+    from torch import nn
+
+    class Agent:
+        def __init__(self):
+            self.actor, self.critic = nn.Linear(4, 2), nn.Linear(6, 1)
+            self.actor_optimizer = torch.optim.Adam(self.actor.parameters())
+            self.critic_optimizer = torch.optim.Adam(self.critic.parameters())
+
+        def learn(self, state, action, predicted, target):
+            self.critic_optimizer.zero_grad()
+            (self.critic(torch.cat([state, action], 1)) - target).square().mean().backward()
+            self.critic_optimizer.step()
+            self.actor_optimizer.zero_grad()
+            (-self.critic(torch.cat([state, predicted], 1))).mean().backward()
+            self.actor_optimizer.step(){mark}
+"""
+twins(
+    "an argument that the caller made with a network of the object",
+    FROM_A_CALLER.format(mark="  # <- GK103").replace(
+        "torch.optim.Adam(self.actor", "torch.optim.Adam(  # <- GK106\n                self.actor"
+    )
+    + """
+    agent = Agent()
+    for state, action, target in torch.load("play.pt"):
+        agent.learn(state, action, agent.actor(state).detach(), target)
+    """,
+    FROM_A_CALLER.format(mark=""),
+)
+
+MADE_OF_A_MASK = """
+    import torch
+    from tables import MaskedNet, settings
+
+    class Fitting:
+        def fit(self, loader):
+            self.network = MaskedNet(4, mask=torch.eye(4).to(settings.device))
+            self.optimizer = torch.optim.Adam(self.network.parameters())
+            for x, y in loader:
+                for p in self.{cleared}.parameters():
+                    p.grad = None
+                (self.network(x) - y).square().mean().backward()
+                self.optimizer.step(){mark}
+"""
+twins(
+    "a network that unseen code makes of a tensor",
+    MADE_OF_A_MASK.format(cleared="teacher", mark="  # <- GK101"),
+    MADE_OF_A_MASK.format(cleared="network", mark=""),
+)
+
+VARIABLES = """
+    import torch
+    from torch import nn
+    from torch.autograd import Variable
+
+    encoder, head = nn.Linear(4, 4), nn.Linear(4, 1)
+    optimizer = torch.optim.Adam(head.parameters())
+    for x in torch.randn(6, 8, 4):
+        optimizer.zero_grad()
+        head({features}).mean().backward()
+        optimizer.step(){mark}
+"""
+twins(
+    "a variable is cut off from what its tensor was computed from",
+    VARIABLES.format(features="encoder(Variable(x))", mark="  # <- GK105"),
+    VARIABLES.format(features="Variable(encoder(x))", mark=""),
+)
+
+NAMED_TYPE = """
+    import torch
+    from agents import IQLLoss, CQLLoss
+
+    def train(cfg, batches):
+        losses = IQLLoss(cfg.model) if cfg.model.type == "iql" else CQLLoss(cfg.model)
+        optimizer = torch.optim.Adam(losses.parameters())
+        for batch in batches:
+            loss = losses(batch)
+            if cfg.model.type == "iql":
+                {zero}
+                loss.backward()
+            if cfg.model.type == "iql":
+                optimizer.step(){mark}
+"""
+twins(
+    "a setting that is named as a method of networks is",
+    NAMED_TYPE.format(zero="pass", mark="  # <- GK101"),
+    NAMED_TYPE.format(zero="optimizer.zero_grad()", mark=""),
 )
 
 

@@ -312,7 +312,7 @@ def check_notebook(
         return Checked([replace(unparsable(error, path), message=why, remedy=remedy)])
     if book is None:
         return Checked()
-    checked = check_source(book.text, path, rules or ALL, fixes=fixes, book=book)
+    checked = check_source(book.text, path, rules or ALL, fixes=fixes, book=book, sources=DISK)
     broken = [
         replace(unparsable(error, path, code), cell=cell, detail="nothing in this cell was checked")
         for cell, error, code in book.broken
@@ -358,13 +358,14 @@ def check_source(
     *,
     fixes: bool = True,
     book: "Notebook | None" = None,
+    sources: Sources | None = None,
 ) -> Checked:
     """What the rules say of one source by itself; suppressions are honoured. Never raises.
 
     `book`: the notebook whose program the source is. Findings have their sites in the program all
-    the same, and only speak of cells.
+    the same, and only speak of cells. `sources`: where modules are that it imports, if in reach.
     """
-    return guarded(path, lambda: _check_source(text, path, rules, fixes, book))
+    return guarded(path, lambda: _check_source(text, path, rules, fixes, book, sources))
 
 
 def _check_source(
@@ -373,6 +374,7 @@ def _check_source(
     rules: "Iterable[Rule]",
     fixes: bool,
     book: "Notebook | None",
+    sources: Sources | None,
 ) -> Checked:
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     tree = parse(raw, path)
@@ -380,7 +382,7 @@ def _check_source(
         return Checked([tree])
     if not may_train(raw):
         return Checked()
-    checked = rehearse_files({path: tree}, tuple(rules), book=book)[path]
+    checked = rehearse_files({path: tree}, tuple(rules), sources=sources, book=book)[path]
     checked.findings = in_letters(checked.findings, Sources({path: raw}))
     checked.findings, unused = _silenced(checked.findings, raw)
     checked.unused = [(book.shown(line) if book else str(line), name) for line, name in unused]
@@ -388,7 +390,7 @@ def _check_source(
         from gradkeeper.lint.fixes import attach
 
         def again(new: str) -> list[Finding]:
-            return _check_source(new, path, rules, fixes=False, book=None).findings
+            return _check_source(new, path, rules, False, None, sources).findings
 
         text = decode(raw)[0]
         checked.findings = attach(checked.findings, text, path, tree, again)

@@ -23,7 +23,7 @@ from gradkeeper.lint.interpreter.state import (
 )
 from gradkeeper.lint.interpreter.values import Call, Constant, Value
 from gradkeeper.lint.libraries.optim import Optimizer
-from gradkeeper.lint.libraries.recording import Owner, Tape, close
+from gradkeeper.lint.libraries.recording import Owner, Tape, close, openings
 from gradkeeper.lint.libraries.registry import StandardLibraries
 from gradkeeper.lint.libraries.tensors import Finite
 from gradkeeper.lint.parsing import TOO_DEEP
@@ -57,6 +57,17 @@ MANY = 200
 WITHOUT_OWNERS = frozenset({"GK301", "GK303", "GK306", "GK601", "GK604"})
 """Rules that don't depend on who owns what, or on what unseen code does to gradients."""
 
+CLOSED = {
+    "GK102": frozenset({"optimizers"}),
+    "GK103": frozenset({"optimizer", "loss", "lent owned", "caller"}),
+    "GK104": frozenset({"optimizers"}),
+    "GK105": frozenset({"optimizer", "lent"}),
+    "GK106": frozenset({"optimizer", "loss", "lent owned", "caller"}),
+    "GK601": frozenset({"loss", "lent"}),
+}
+"""By rule: where the world of a run may not be open for it to speak. See `recording.openings`;
+`caller`: an unseen one hands in what may be made of parameters that were there before."""
+
 OF_TAILS = frozenset({"GK202", "GK203"})
 """Rules about what a window holds when its loop ends."""
 OF_RHYTHM = frozenset({"GK102", "GK201", "GK205", "GK304", "GK401"})
@@ -78,6 +89,8 @@ class Run:
     findings: dict[Key, Finding] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
+    openings: frozenset[str] = frozenset()
+    """Where its world is open: see `recording.openings`."""
     spends: bool = False
     ended: bool = True
     period: int = 1
@@ -165,6 +178,20 @@ class Run:
                         if empty:
                             return True
                         waiting = False
+        return False
+
+    def only_draws_a_schedule(self, finding: Finding) -> bool:
+        """Steps with nothing but the scheduler's between them: to see its rates, not to train."""
+        since: set[type[ev.Event]] = set()
+        stepped = False
+        for event in self.tape:
+            if isinstance(event, ev.Step) and event.site == finding.site:
+                if stepped and not since & {ev.Backward, ev.Batch}:
+                    return ev.Tick in since
+                stepped = True
+                since = set()
+            else:
+                since.add(type(event))
         return False
 
     @property
@@ -517,11 +544,21 @@ def without(run: Run, key: Key, runs: list[Run]) -> list[Run]:
 def may_speak(run: Run, finding: Finding) -> bool:
     """Whether doubts about a run leave a rule anything to say of it."""
     rule = finding.rule
+    if run.openings & CLOSED.get(rule, frozenset()) and not _names_what_cleared_it(finding):
+        return False
     if rule == "GK102" and (run.loses_a_loss or run.loses_this_loss(finding)):
         return False  # perhaps it was that loss which seems to be thrown away
+    if rule == "GK103" and run.only_draws_a_schedule(finding):
+        return False
     if rule == "GK107" and (run.passes_by_a_step or (run.partial and not run.steps)):
         return False  # more rounds, other numbers or other callers may come to it
     return not run.doubts or rule in WITHOUT_OWNERS
+
+
+def _names_what_cleared_it(finding: Finding) -> bool:
+    """A step has nothing to apply since something was zeroed: that is not argued from absence."""
+    cleared = any(reason.role == "zeroed" for reason in finding.because)
+    return finding.rule == "GK103" and cleared
 
 
 def _try_chances(
@@ -780,7 +817,9 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
     if program.relocate is not None:
         events = [replace(event, site=program.relocate(event.site)) for event in events]
     seen_to_the_end = ended and program.whole
-    run = Run(plan, m.questions, events, {}, tuple(m.doubts), unseen, spends, seen_to_the_end)
+    run = Run(plan, m.questions, events, {}, tuple(m.doubts), unseen)
+    run.openings = openings(tape) | _from_callers(root, tape)
+    run.spends, run.ended = spends, seen_to_the_end
     run.period = m.period
     run.partial = root.function is not None and program.project.facts.steps_somewhere
     run.lines = frozenset((event.site.file, event.site.line) for event in events)
@@ -799,6 +838,25 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
     )
     run.findings = _judged(program, tuple(events))
     return run
+
+
+def _from_callers(root: Root, tape: Tape) -> frozenset[str]:
+    """What an unseen caller hands in may be made of parameters that were there before."""
+    function = root.function
+    if function is None:
+        return frozenset()
+    own = root.home is not None and not any(map(_is_static, function.decorator_list))
+    spec = function.args
+    given = len(spec.posonlyargs) + len(spec.args) + len(spec.kwonlyargs) - own
+    lines = range(function.lineno, (function.end_lineno or function.lineno) + 1)
+    before = any(
+        owner.site.file != root.path or owner.site.line not in lines for owner in tape.owners
+    )
+    return frozenset({"caller"}) if given > 0 and before else frozenset()
+
+
+def _is_static(decorator: ast.expr) -> bool:
+    return isinstance(decorator, ast.Name) and decorator.id == "staticmethod"
 
 
 def _by_line(

@@ -5,12 +5,13 @@ import re
 from typing import NamedTuple
 
 PART = " of them"
-ADDED = re.compile(rf"(:\d+{PART})?(#\d+)?$")
+ADDED = re.compile(rf"(:\d+{PART})?(#\d+)?( of line \d+( \(\d+\))?)?$")
 
 
 def variable(name: str) -> str:
-    """What the program calls it. Front ends number what shares a name, as in `optimizer#2`, and
-    count the members of a part that has none, as in `optimizer:3 of them`."""
+    """What the program calls it. Front ends number what shares a name, as in `optimizer#2`, say
+    where it was built, as in `optimizer of line 8`, and count the members of a part that has none,
+    as in `optimizer:3 of them`."""
     return ADDED.sub("", name)
 
 

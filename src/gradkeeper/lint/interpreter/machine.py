@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 
 from gradkeeper.lint.interpreter.objects import (
     Class,
@@ -12,6 +13,7 @@ from gradkeeper.lint.interpreter.objects import (
     Generator,
     Instance,
     Iterated,
+    Namespace,
     Property,
     StaticMethod,
 )
@@ -99,9 +101,12 @@ class Machine(Statements):
             if alias.asname:
                 self.write(self.frame.names, alias.asname, self._module(alias.name))
             else:
-                self._module(alias.name)
-                top = alias.name.partition(".")[0]
-                self.write(self.frame.names, top, self._module(top))
+                whole = self._module(alias.name)
+                top, _, rest = alias.name.partition(".")
+                found = self._module(top)
+                if rest and isinstance(whole, OwnModule) and not isinstance(found, OwnModule):
+                    found = self._folder(top, self.frame.file)
+                self.write(self.frame.names, top, found)
 
     def import_from(self, node: ast.ImportFrom) -> None:
         frame = self.frame
@@ -129,11 +134,10 @@ class Machine(Statements):
         module, level, name = wanted.module, wanted.level, wanted.name
         home = self._own_module(module, level, wanted.file)
         if home is not None:
-            found = home.find(name)
-            if found is None:
-                inner = f"{module}.{name}" if module else name
-                found = self._own_module(inner, level, wanted.file)
-            return found or home.attribute(self, name)
+            return home.attribute(self, name)
+        inner = self._own_module(f"{module}.{name}" if module else name, level, wanted.file)
+        if inner is not None:
+            return inner
         dotted = f"{module}.{name}"
         library = self.libraries.find(self, dotted) if not level else None
         return library or Unknown(self.facts.key_of(("import", level, dotted)), name)
@@ -162,6 +166,21 @@ class Machine(Statements):
         if self.importer is None:
             return None
         return self.importer.module(self, name, level, file or self.frame.file)
+
+    def _folder(self, name: str, file: str) -> Namespace:
+        """A package without `__init__.py`: modules that lie in one folder."""
+
+        def find(inner: str) -> Value:
+            dotted = f"{name}.{inner}"
+            return self._own_module(dotted, 0, file) or self._folder(dotted, file)
+
+        return Namespace(name, {}, find)
+
+    def submodule(self, name: str, file: str) -> OwnModule | None:
+        """A module that lies beside the `__init__.py` of a package."""
+        if os.path.basename(file) != "__init__.py":
+            return None
+        return self._own_module(name, 1, file)
 
     def _module(self, name: str) -> Value:
         own = self._own_module(name, 0)

@@ -157,15 +157,19 @@ class Generator(Value):
 class BuiltIn(Value):
     """A function of Python's or of a library, written here."""
 
-    __slots__ = ("name", "work")
+    __slots__ = ("name", "of", "work")
 
-    def __init__(self, name: str, work: Callable[[Call], Value]) -> None:
+    def __init__(
+        self, name: str, work: Callable[[Call], Value], *, of: Value | None = None
+    ) -> None:
         self.name = name
         self.work = work
+        self.of = of
+        """Whose method it is: asked for again, it is the same."""
 
     @property
     def key(self) -> Hashable:
-        return ("builtin", self.name, id(self.work))
+        return ("builtin", self.name, id(self.work) if self.of is None else self.of.key)
 
     @property
     def text(self) -> str:

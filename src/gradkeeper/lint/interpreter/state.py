@@ -372,7 +372,7 @@ class OwnModule(Namespace):
         found = self._known(m, name)
         if found is None and name not in self._outline.lines:
             self._run(m, self._outline.stars)
-            found = self._known(m, name)
+            found = self._known(m, name) or m.submodule(name, self._frame.file)
         return found
 
     def all_names(self, m: Machine) -> Frame:

@@ -117,7 +117,7 @@ class Module(StandIn):
         if name in self.children:
             return self.children[name]
         if name in SAME:
-            return BuiltIn(name, lambda call: self._same(call, name))
+            return BuiltIn(name, lambda call: self._same(call, name), of=self)
         if name in self.METHODS:
             return StandIn.attribute(self, m, name)
         if name == "children":
@@ -155,7 +155,7 @@ class Module(StandIn):
         if self.own is None:
             made = Module(None, name, seen=False)
         else:
-            rest = [leaf.split(("part", name), name) for leaf in atoms([self.own])]
+            rest = [leaf.split(("part", name), name, both=False) for leaf in atoms([self.own])]
             part = Leaf(f"{self.label or 'module'}.{name}")
             part.parts = tuple(yes for yes, _ in rest)
             own = Leaf(self.own.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint.interpreter.expressions import OneShot
@@ -109,9 +109,11 @@ class Optimizer(StandIn):
         return frozen is not None and frozen(m)
 
     def around(self, m: Machine, name: str, method: Value) -> Value:
-        return (
-            BuiltIn(name, lambda call: own_step(self, method, call)) if name == "step" else method
-        )
+        if name == "step":
+            return BuiltIn(name, lambda call: own_step(self, method, call))
+        if name != "zero_grad" and _looks_at_gradients(method):
+            return BuiltIn(name, lambda call: _own_reading(self, method, call))
+        return method
 
     # -- building
 
@@ -267,14 +269,30 @@ def own_step(optimizer: Optimizer, method: Value, call: Call) -> Value:
     return result
 
 
+def _own_reading(optimizer: Optimizer, method: Value, call: Call) -> Value:
+    """Another method of such a class takes what it needs of the gradients: `step_kd()`."""
+    result = method.call(call)
+    call.m.state(Tape).note(call.m, ev.Read, (optimizer.owner,))
+    return result
+
+
+def _looks_at_gradients(method: Value) -> bool:
+    return any(
+        isinstance(part, ast.Attribute) and part.attr == "grad" for part in _parts_of(method)
+    )
+
+
 def _does_something(method: Value) -> bool:
     """A step that goes over something takes one, though how it moves weights is not followed."""
+    return any(isinstance(part, (ast.For, ast.While)) for part in _parts_of(method))
+
+
+def _parts_of(method: Value) -> Iterator[ast.AST]:
     inner: object = method
     while inner is not None and not isinstance(inner, Function):
         inner = getattr(inner, "function", None)
-    return inner is not None and any(
-        isinstance(part, (ast.For, ast.While)) for part in ast.walk(inner.code)
-    )
+    if inner is not None:
+        yield from ast.walk(inner.code)
 
 
 def _evaluate(m: Machine, optimizer: Optimizer, closure: Value) -> None:

@@ -152,6 +152,10 @@ class Tape:
         """Lines of backward() with losses that went through another one, too."""
         self.unseen: dict[str, None] = {}
         """Why the world is not closed: what went to code that was not seen."""
+        self.lent: dict[Leaf, None] = {}
+        """Parameters that code was given which is not seen."""
+        self.lent_objects = False
+        """Such code was also given objects of the program, with all that they hold."""
         self.driven = False
         """Code that is not seen calls the program back, nobody knows when."""
         self.within: Owner | None = None
@@ -238,6 +242,7 @@ def close(m: Machine, tape: Tape, end: Site, *, early: bool) -> list[ev.Event]:
     _settle_inputs(tape)
     _settle_fixed(tape)
     _tell_escapes(m, tape)
+    _excuse_phases(tape)
     _update_unseen(tape)
     _excuse_repeated(tape)
     accounts = _accounts(tape)
@@ -260,6 +265,31 @@ def close(m: Machine, tape: Tape, end: Site, *, early: bool) -> list[ev.Event]:
             found = told[said] = _event(m, note, names)
         events.extend(found)
     return events
+
+
+def openings(tape: Tape) -> frozenset[str]:
+    """Where the world of a run is open: what may have been done out of sight, by kind.
+
+    optimizer   one was not seen being built, or unseen code had it
+    optimizers  several were not seen being built: which parameters are whose?
+    loss        a part of one comes from unseen code, which made parameters that are owned
+    lent        unseen code was given parameters
+    lent owned  of those, some that an optimizer owns
+    """
+    found = set()
+    if tape.unseen or any(not owner.known or owner.escaped for owner in tape.owners):
+        found.add("optimizer")
+    if sum(not owner.known for owner in tape.owners) > 1:
+        found.add("optimizers")
+    owned = {leaf for owner in tape.owners for leaf in atoms(owner.leaves)}
+    if tape.lent or tape.lent_objects:
+        found.add("lent")
+    if tape.lent_objects or not owned.isdisjoint(atoms(tape.lent)):
+        found.add("lent owned")
+    open_losses = any(note.open for note in tape.notes if note.kind is ev.Backward)
+    if open_losses and any(leaf.elsewhere for leaf in owned):
+        found.add("loss")
+    return frozenset(found)
 
 
 def _excuse_repeated(tape: Tape) -> None:
@@ -645,6 +675,25 @@ def _tell_escapes(m: Machine, tape: Tape) -> None:
         site = tape.notes[0].site if tape.notes else Site("", 1)
         fields = {"everything": True, "passing": not tape.driven}
         tape.notes.insert(0, Note(ev.Escape, site, fields=fields))
+
+
+def _excuse_phases(tape: Tape) -> None:
+    """Parameters that an optimizer is built for later have a phase of their own."""
+    owned: set[Leaf] = set()
+    orphans: set[Leaf] = set()
+    later: dict[Leaf, None] = {}
+    known: set[tuple[Leaf | Owner, ...]] = set()
+    for note in tape.notes:
+        if note.kind is ev.Backward and note.targets not in known:
+            known.add(note.targets)
+            orphans.update(leaf for leaf in atoms(_expanded(note.targets)) if leaf not in owned)
+        elif note.kind is ev.Adopt:
+            own = tuple(atoms(_expanded(note.targets)))
+            owned.update(own)
+            later.update((leaf, None) for leaf in own if leaf in orphans)
+    if later:
+        fields = {"passing": True}
+        tape.notes.insert(0, Note(ev.Escape, tape.notes[0].site, tuple(later), fields))
 
 
 def _settle_inputs(tape: Tape) -> None:

@@ -514,14 +514,14 @@ EXACT: dict[str, Callable[[Call], Value]] = {
 
 
 def _variable(call: Call) -> Value:
-    """torch.autograd.Variable: what it is given, or a leaf that collects gradients."""
+    """torch.autograd.Variable: what it is given, cut off from where it came from."""
     wants = call.kwargs.get("requires_grad") or call.argument(1)
     given = call.args[0] if call.args else NONE
     if wants is not None and wants.truth(call.m) is True:
         made = Tensor("variable")
         made.collect()
         return made
-    return given
+    return given.attribute(call.m, "detach").call(Call(call.m)) if given.sources() else given
 
 
 EXACT["torch.autograd.Variable"] = _variable

@@ -365,7 +365,7 @@ def call_unknown(what: Unknown, call: Call) -> Value:
     if what.of is not None and what.name:
         if not isinstance(what.of, Unknown) or kind_of(m, what) != "module" or what.name in METHODS:
             return call_method(m, what.of, what.name, call, what)
-    if what.fixed and kind_of(m, what) == "module" and _given_data(m, call):
+    if what.fixed and kind_of(m, what) == "module" and not _makes(m, what) and _given_data(m, call):
         module = as_module(m, what)
         return mix(m, f"{what.text}()", module, *call.values())
     result = unseen(what, call)
@@ -373,6 +373,12 @@ def call_unknown(what: Unknown, call: Call) -> Value:
         # Of data or of options: a loss that is made of it may reach a network that is not seen.
         return result.made_of(OPEN)
     return result
+
+
+def _makes(m: Machine, what: Unknown) -> bool:
+    """A class that is given a tensor makes a network of it: `GatedNet(mask)`."""
+    named = guesses.is_class(what.text.rpartition(".")[2])
+    return named and uses_of(m, what).isdisjoint(SHOWS_MODULE)
 
 
 def _given_data(m: Machine, call: Call) -> bool:
@@ -435,7 +441,10 @@ def unseen(what: Value, call: Call) -> Value:
         if _given_data(m, call) or (own and m.loops and (values or call.open)):
             return _computed(m, what, values, own=own, factor_known=factor_known)
     keeps = _keeps_parameters(m, what)
-    if receiver is not None and values and any(map(_is_trained, given)):
+    trained = [value for value in given if _is_trained(value)]
+    if not guesses.is_harmless(last):
+        _tell_lent(m, receiver, trained)
+    if trained and receiver is not None:
         m.state(Roles).keepers.add(receiver.key)
         m.kept.append(receiver)
     inside = bool(m.loops)
@@ -457,6 +466,18 @@ def unseen(what: Value, call: Call) -> Value:
         if handed and isinstance(receiver, Unknown):
             holders.setdefault(receiver.key, {}).update(handed)
     return result.made_of(OPEN) if keeps else result
+
+
+def _tell_lent(m: Machine, receiver: Value | None, trained: list[Value]) -> None:
+    """Code that is not seen has these parameters: it may freeze them, or move them by itself."""
+    tape = m.state(Tape)
+    tape.lent_objects = tape.lent_objects or isinstance(receiver, Instance)
+    for value in trained:
+        module = module_of(value)
+        if module is not None:
+            tape.lent.update(dict.fromkeys(module.leaves()))
+        elif isinstance(value, Tensor) and value.leaf is not None:
+            tape.lent[value.leaf] = None
 
 
 def _is_trained(value: Value) -> bool:
@@ -600,7 +621,7 @@ def escaped(m: Machine, optimizer: Optimizer, to: str, *, own: bool = False) -> 
     # Before training, whatever it was put into is known, and what that does is asked for.
     owner.kept = owner.kept or bool(m.loops or m.state(Tape).backwards)
     m.state(Tape).unseen[f"an optimizer is handed to `{to}`, which is not seen"] = None
-    if m.loops:
+    if m.loops or m.state(Tape).backwards:
         m.doubt("an optimizer is handed to code that is not seen")
 
 
