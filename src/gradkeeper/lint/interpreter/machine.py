@@ -302,6 +302,8 @@ class Machine(Statements):
         if spec.vararg:
             rest = call.args[len(names) :]
             bound[spec.vararg] = self.unknown(spec.vararg, *rest) if call.open else Tuple(rest)
+        elif len(call.args) > len(names):
+            self.doubt("a function is called with more arguments than it takes")
         extra: list[tuple[Value, Value]] = []
         for name, value in call.kwargs.items():
             if name in known:
