@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gradkeeper.model.finding import Finding
 
 NAME = "check"
-HELP = "find lifecycle faults in training code, without running it"
+HELP = "find what goes wrong with gradients in training code, without running it"
 STDIN = "-"
 TELLING_FIXES = ("json", "sarif")
 NOT_CHECKED = "GK001"

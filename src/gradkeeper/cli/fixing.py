@@ -123,7 +123,8 @@ def _diffs(mended: Mended, path: str) -> Iterator[str]:
     new = locate(mended.new)
     for number, cell in locate(mended.old).items():
         if cell.text != new[number].text:
-            yield diff(f"{cell.text}\n", f"{new[number].text}\n", f"{path}:cell {number}")
+            before, after = (one.text.removesuffix("\n") for one in (cell, new[number]))
+            yield diff(f"{before}\n", f"{after}\n", f"{path}:cell {number}")
 
 
 def _left(before: list["Finding"], program: FixableProgram) -> Iterator[str]:

@@ -47,7 +47,10 @@ def add_terminal_options(parser: argparse.ArgumentParser) -> None:
 
 def add_report_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--report", type=as_path, metavar="PAGE.html", help="write the statement, as one web page"
+        "--report",
+        type=as_path,
+        metavar="PAGE.html",
+        help="write the statement, a web page: what each step applied, and every finding",
     )
 
 

@@ -115,6 +115,8 @@ def read(raw: bytes) -> Notebook | None:
         sources = [_source(cell) for cell in book["cells"]]
         if not _is_python(book.get("metadata") or {}):
             return None
+    except json.JSONDecodeError as error:
+        raise json.JSONDecodeError(f"no JSON: {error.msg}", error.doc, error.pos) from None
     except (KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
         raise ValueError(f"it has no cells as notebooks have them ({error})") from None
     lines: list[str] = []
