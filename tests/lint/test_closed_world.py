@@ -170,3 +170,22 @@ def test_gradients_are_not_discarded_where_a_step_shows_that_a_loss_was_not_foll
 
     assert "GK102" not in told(code)
     assert "GK102" in told(code.replace("multiplier_optimizer.step()", "pass"))
+
+
+def test_the_optimizer_that_steps_may_be_the_one_that_was_built() -> None:
+    code = """
+    import torch
+    from torch import nn
+
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.Adam(model.parameters())
+
+    def train(loader, {given}loss):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss(model(x), y).backward()
+            {step}
+    """
+
+    assert told(code.format(given="optimizer, ", step="optimizer.step()")) == []
+    assert told(code.format(given="", step="pass")) == ["GK107"]

@@ -63,6 +63,7 @@ CLOSED = {
     "GK104": frozenset({"optimizers"}),
     "GK105": frozenset({"optimizer", "lent"}),
     "GK106": frozenset({"optimizer", "loss", "lent owned", "caller"}),
+    "GK107": frozenset({"strange step"}),
     "GK601": frozenset({"loss", "lent"}),
 }
 """By rule: where the world of a run may not be open for it to speak. See `recording.openings`;

@@ -270,17 +270,21 @@ def close(m: Machine, tape: Tape, end: Site, *, early: bool) -> list[ev.Event]:
 def openings(tape: Tape) -> frozenset[str]:
     """Where the world of a run is open: what may have been done out of sight, by kind.
 
-    optimizer   one was not seen being built, or unseen code had it
-    optimizers  several were not seen being built: which parameters are whose?
-    loss        a part of one comes from unseen code, which made parameters that are owned
-    lent        unseen code was given parameters
-    lent owned  of those, some that an optimizer owns
+    optimizer     one was not seen being built, or unseen code had it
+    optimizers    several were not seen being built: which parameters are whose?
+    strange step  one that was not seen being built steps: it may be one that was
+    loss          a part of one comes from unseen code, which made parameters that are owned
+    lent          unseen code was given parameters
+    lent owned    of those, some that an optimizer owns
     """
     found = set()
     if tape.unseen or any(not owner.known or owner.escaped for owner in tape.owners):
         found.add("optimizer")
     if sum(not owner.known for owner in tape.owners) > 1:
         found.add("optimizers")
+    steps = (note.owner for note in tape.notes if note.kind is ev.Step)
+    if any(owner is not None and not owner.known for owner in steps):
+        found.add("strange step")
     owned = {leaf for owner in tape.owners for leaf in atoms(owner.leaves)}
     if tape.lent or tape.lent_objects:
         found.add("lent")
