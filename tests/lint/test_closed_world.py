@@ -189,3 +189,27 @@ def test_the_optimizer_that_steps_may_be_the_one_that_was_built() -> None:
 
     assert told(code.format(given="optimizer, ", step="optimizer.step()")) == []
     assert told(code.format(given="", step="pass")) == ["GK107"]
+
+
+def test_gradients_may_be_put_in_place_where_there_were_none() -> None:
+    code = """
+    import torch
+    from torch import nn
+
+    net = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x in torch.randn(6, 2, 4):
+        optimizer.zero_grad()
+        grads = torch.autograd.grad(net(x).square().mean(), net.parameters())
+        for p, g in zip(net.parameters(), grads):
+            if p.grad is None:
+                p.grad = g
+            else:
+                p.grad {sign} g
+        optimizer.step()
+    """
+
+    assert told(code.format(sign="+=")) == []
+    # What is there may be scaled; what is not, is not made by that.
+    scaled = code.replace("p.grad = g", "pass").format(sign="*=")
+    assert told(scaled) == ["GK103"]

@@ -100,7 +100,7 @@ def on_adjust(books: Books, event: ev.Adjust) -> Entry[ev.Adjust]:
         return replace(account, adjusted=True, vacant=account.vacant and event.guarded)
 
     filled = tuple(
-        name for name in event.accounts if event.adds and _holds_zeros(books.account(name))
+        name for name in event.accounts if event.adds and _is_filled(books.account(name), event)
     )
     entry = books.change(event, event.accounts, adjusted)
     if filled:
@@ -108,8 +108,10 @@ def on_adjust(books: Books, event: ev.Adjust) -> Entry[ev.Adjust]:
     return entry
 
 
-def _holds_zeros(account: Account) -> bool:
-    return not (account.fresh or account.lots or account.vacant)
+def _is_filled(account: Account, event: ev.Adjust) -> bool:
+    """It held zeros. Or None, and whoever asked for that puts in place what is added elsewhere."""
+    empty = not (account.fresh or account.lots)
+    return empty and (event.guarded or not account.vacant)
 
 
 def on_read(books: Books, event: ev.Read) -> Entry[ev.Read]:
