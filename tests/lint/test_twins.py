@@ -2327,6 +2327,32 @@ twins(
     NAMED_TYPE.format(zero="optimizer.zero_grad()", mark=""),
 )
 
+REBUILT = """
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    def train_epoch(model, loader):
+        {once}
+        batches = iter(loader)
+        for i in range(1, len(loader)):
+            {each}
+            x, y = next(batches)
+            optimizer.zero_grad()
+            cross_entropy(model(x), y).backward()
+            optimizer.step()
+
+    def main(loader):
+        model = torch.nn.Linear(4, 2)
+        for epoch in range(10):
+            train_epoch(model, loader)
+"""
+BUILT = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)"
+twins(
+    "an optimizer is built for each batch, or once for all but the first",
+    REBUILT.format(once="pass", each=f"{BUILT}  # <- GK604"),
+    REBUILT.format(once=BUILT, each="pass"),
+)
+
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:

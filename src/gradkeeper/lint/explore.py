@@ -43,6 +43,8 @@ MOST_TRIALS = 3
 MOST_VERIFIED = 24
 MOST_FLIPS = 6
 """Settings that are changed one by one, to see which of them a finding depends on."""
+MOST_ROUNDS = 12
+"""Batches of an epoch that are rehearsed for the sake of loops that leave some out."""
 WINDOW = 3
 """What stands for "some N > 1"."""
 BY_CHANCE: frozenset[Mode] = frozenset({"yes", "no", "later yes", "later no"})
@@ -95,6 +97,7 @@ class Run:
     spends: bool = False
     ended: bool = True
     period: int = 1
+    short_of: int = 0
     numbered: bool = False
     faults: tuple[Hashable, ...] = ()
     provided: frozenset[str] = frozenset()
@@ -719,7 +722,10 @@ def _flips(question: Question) -> Iterator[Mode]:
 
 
 def _longer(run: Run) -> Plan | None:
-    """A plan with room for the windows that the source itself counts."""
+    """A plan with room for the windows that the source itself counts, or for the loops that leave
+    out the first or last batches."""
+    if run.short_of and run.plan.rounds + run.short_of <= MOST_ROUNDS:
+        return run.plan.but(rounds=run.plan.rounds + run.short_of)
     rounds = _epochs(run.period)[0]
     if run.period == 1 or run.plan.rounds >= min(_epochs(run.period)):
         return None
@@ -821,7 +827,7 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
     run = Run(plan, m.questions, events, {}, tuple(m.doubts), unseen)
     run.openings = openings(tape) | _from_callers(root, tape)
     run.spends, run.ended = spends, seen_to_the_end
-    run.period = m.period
+    run.period, run.short_of = m.period, m.short_of
     run.partial = root.function is not None and program.project.facts.steps_somewhere
     run.lines = frozenset((event.site.file, event.site.line) for event in events)
     run.under = _by_line(program, m.reached)

@@ -75,6 +75,10 @@ class RaisedError(Exception):
         self.site = site
 
 
+ENOUGH = 3
+"""Batches that tell what is done for each of them from what is done once or twice."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What one run answers to open questions: all that makes it differ from another run."""
@@ -85,7 +89,7 @@ class Plan:
     chance: Mapping[Hashable, Mode] = field(default_factory=dict)
     window: int = 1
     """What stands for the number of micro-batches in a window, where the source doesn't tell."""
-    rounds: int = 3
+    rounds: int = ENOUGH
     """Batches in an epoch, where the source doesn't tell."""
     fault: Hashable | None = None
     """The try block in which an exception is caught."""
@@ -432,6 +436,8 @@ class State:
         self.numbers: dict[Hashable, int] = {}
         self.period = 1
         """The longest window that the source itself counts up to."""
+        self.short_of = 0
+        """Rounds that a loop over most of the data lacks, because the data is cut short."""
         self.doubts: dict[str, None] = {}
         self.entered: list[ast.AST] = []
         self.visited: set[ast.AST] = set()

@@ -11,6 +11,7 @@ from gradkeeper.lint.interpreter.expressions import SIGNS, Expressions
 from gradkeeper.lint.interpreter.facts import loop_kind
 from gradkeeper.lint.interpreter.objects import Generator, Iterated
 from gradkeeper.lint.interpreter.state import (
+    ENOUGH,
     MISSING,
     BudgetSpentError,
     Import,
@@ -457,6 +458,8 @@ class Statements(Expressions):
             rounds = max(WINDOWS, self.plan.rounds)
             return rounds if turns else self._open_rounds(iterable), False
         rounds = self.shortened(count)
+        if rounds < ENOUGH and isinstance(iterable.length(self.whole), Count):
+            self.short_of = max(self.short_of, ENOUGH - rounds)
         return rounds, rounds == count
 
     def _turns(self, node: ast.AST) -> bool:
