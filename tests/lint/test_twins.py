@@ -2353,6 +2353,28 @@ twins(
     REBUILT.format(once=BUILT, each="pass"),
 )
 
+BY_LANGUAGE = """
+    import argparse
+    import torch
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--languages", nargs="+")
+    args = parser.parse_args()
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.Adam(model.parameters())
+    if len(args.languages) > 1:
+        optimizer = {{name: torch.optim.Adam(model.parameters()) for name in args.languages}}
+    for x in torch.randn(10, 4, 4):
+        model.zero_grad()
+        model(x).mean().backward(){mark}
+        {step}
+"""
+twins(
+    "a dictionary under one setting, of which only an optimizer of another can be asked to step",
+    BY_LANGUAGE.format(mark="  # <- GK107", step="pass"),
+    BY_LANGUAGE.format(mark="", step="optimizer.step()"),
+)
+
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:

@@ -537,8 +537,10 @@ def _beyond(m: Machine, sign: str, left: Constant, right: Constant) -> Condition
     if not isinstance(bound.value, (int, float)) or isinstance(bound.value, bool):
         return None
     m.counts_up_to(bound.value)
-    if count.reach is None or bound.value <= count.reach or bound.value == count.last:
+    if count.reach is None or bound.value == count.last:
         return None
+    if bound.value <= count.reach and not (isinstance(count, Length) and bound.value > 0):
+        return None  # there is some data; how much of it is nobody's to say
     return Condition(sign, left, right)
 
 
@@ -886,6 +888,12 @@ class List(Collection):
         return ListMethod(self, name)
 
 
+def _doubt_method(m: Machine, kind: type, name: str) -> None:
+    """A program that works does not come here under these settings."""
+    if not hasattr(kind, name):
+        m.doubt(f"a {kind.__name__} is asked for a method that it does not have")
+
+
 def any_of(m: Machine, values: list[Value], key: Value) -> Value:
     """One element, nobody knows which: the same for the same key."""
     first = values[0]
@@ -937,6 +945,7 @@ class ListMethod(Value):
             return NONE
         if self.name in ("sort", "reverse"):
             return NONE
+        _doubt_method(m, list, self.name)
         return m.unknown(f"{self.of.text}.{self.name}()", self.of, *call.args)
 
     def _extend(self, m: Machine, more: Value) -> None:
@@ -1116,6 +1125,7 @@ class DictMethod(Value):
         if self.name == "clear":
             of.values.clear()
             return NONE
+        _doubt_method(m, dict, self.name)
         return m.unknown(f"dict.{self.name}()", of, *call.args)
 
     def _get(self, call: Call) -> Value:
