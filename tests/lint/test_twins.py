@@ -1974,7 +1974,7 @@ WIPED = """
             loss = model(batch.x).square().mean()
             loss.backward()
             {second}
-            optimizer.step()
+            optimizer.step(){mark}
 
     model = Net()
     optimizer = torch.optim.Adam([{{"params": model.gnn.parameters()}}])
@@ -1982,8 +1982,8 @@ WIPED = """
 """
 twins(
     "zeroed before each step, of a network that is not seen and owned in part",
-    WIPED.format(first="pass", second="optimizer.zero_grad()  # <- GK102"),
-    WIPED.format(first="optimizer.zero_grad()", second="pass"),
+    WIPED.format(first="pass", second="optimizer.zero_grad()", mark="  # <- GK103"),
+    WIPED.format(first="optimizer.zero_grad()", second="pass", mark=""),
 )
 
 PUT_IN_PLACE = """
@@ -2373,6 +2373,93 @@ twins(
     "a dictionary under one setting, of which only an optimizer of another can be asked to step",
     BY_LANGUAGE.format(mark="  # <- GK107", step="pass"),
     BY_LANGUAGE.format(mark="", step="optimizer.step()"),
+
+LEFTOVERS_OF_AN_UNSEEN_GENERATOR = """
+    import torch
+    from nets import Turbo_Net
+    from judges import Discriminator
+    from texts import options, batches
+
+    args = options()
+    net = Turbo_Net(rank=args.rank)
+    judge = Discriminator(args.kind).cuda()
+    judge.train()
+    optimizer = torch.optim.Adam(list(net.unet.parameters()))
+    optimizer_judge = torch.optim.Adam(judge.parameters())
+    for x, y in batches():
+        fake = net(x)
+        judge(fake).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        judge(y).mean().backward()
+        optimizer_judge.step()  # <- GK104
+        optimizer_judge.zero_grad()
+"""
+twins(
+    "an unseen generator's loss reaches the judge",
+    LEFTOVERS_OF_AN_UNSEEN_GENERATOR,
+    LEFTOVERS_OF_AN_UNSEEN_GENERATOR.replace(
+        "        judge(y).mean()", "        optimizer_judge.zero_grad()\n        judge(y).mean()"
+    ).replace("  # <- GK104", ""),
+)
+
+INTERRUPTED_AFTER_SET_UP = """
+    import torch
+    from nets import MaskedModel
+    from texts import get_loader
+
+    class Trainer:
+        def __init__(self, config):
+            self.config = config
+            self.loader = get_loader(config)
+            self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+        def set_model(self):
+            self.model = MaskedModel(self.config).to(self.device)
+            self.model.train()
+            self.optimizer = torch.optim.Adam(self.model.parameters())
+
+        def exec(self):
+            for step, batch in enumerate(self.loader):
+                try:
+                    loss, _ = self.model(batch)
+                    loss.backward()
+                    self.optimizer.step()  # <- GK605
+                    self.optimizer.zero_grad()
+                except RuntimeError:
+                    print("out of memory at step", step)
+                    torch.cuda.empty_cache()
+"""
+twins(
+    "a batch is given up in a class that is set up elsewhere",
+    INTERRUPTED_AFTER_SET_UP,
+    INTERRUPTED_AFTER_SET_UP.replace(
+        "torch.cuda.empty_cache()", "self.optimizer.zero_grad()"
+    ).replace("  # <- GK605", ""),
+)
+
+INTERRUPTED_WITH_AN_UNSEEN_LOSS = """
+    import torch
+    from nets import MaskedModel, loss_of
+    from texts import batches
+
+    model = MaskedModel()
+    optimizer = torch.optim.Adam(model.parameters())
+    for batch in batches():
+        try:
+            loss = loss_of(batch)
+            loss.backward()
+            optimizer.step()  # <- GK605
+            optimizer.zero_grad()
+        except RuntimeError:
+            print("out of memory")
+"""
+twins(
+    "a loss of unknown making is given up",
+    INTERRUPTED_WITH_AN_UNSEEN_LOSS,
+    INTERRUPTED_WITH_AN_UNSEEN_LOSS.replace(
+        'print("out of memory")', "optimizer.zero_grad()"
+    ).replace("  # <- GK605", ""),
 )
 
 

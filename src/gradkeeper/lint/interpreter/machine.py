@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from gradkeeper.lint.interpreter.objects import (
     Class,
@@ -86,12 +88,19 @@ class Machine(Statements):
 
     def run_in(self, frame: Frame, body: list[ast.stmt]) -> None:
         """Runs the lines of a file, wherever the run is just now."""
+        with self._outside():
+            self.frame = frame
+            self.block(body)
+
+    @contextmanager
+    def _outside(self) -> Iterator[None]:
+        """What runs inside lies in no loop or branch of what runs just now."""
         before = (self.frame, self.loops, self.node, self.deciding, self.gating)
         half_taken = (self._journal, self._speculating)
-        self.frame, self.loops, self.deciding, self.gating = frame, [], False, 0
+        self.loops, self.deciding, self.gating = [], False, 0
         self._journal, self._speculating = None, []
         try:
-            self.block(body)
+            yield
         finally:
             self.frame, self.loops, self.node, self.deciding, self.gating = before
             self._journal, self._speculating = half_taken
@@ -425,7 +434,7 @@ class Machine(Statements):
                     if not (isinstance(attribute, Constant) and attribute.value is None)
                 }
                 try:
-                    with self.libraries.beforehand(self):
+                    with self._outside(), self.libraries.beforehand(self):
                         self.run_function(member, Call(self, [instance]))
                 finally:
                     instance.fetching.discard(name)

@@ -584,6 +584,17 @@ def _settle_losses(m: Machine, tape: Tape) -> None:
             note.targets = (*note.targets, *owners)
         elif not note.targets:
             m.doubt("which optimizer a loss is for cannot be told")
+    _settle_faults(tape)
+
+
+def _settle_faults(tape: Tape) -> None:
+    """A backward that was interrupted leaves its gradients where it would have put them."""
+    last: Note | None = None
+    for note in tape.notes:
+        if note.kind is ev.Backward:
+            last = note
+        elif note.kind is ev.Fault and last is not None:
+            note.targets = last.targets
 
 
 def _next_steps(tape: Tape) -> dict[int, Owner]:

@@ -376,7 +376,12 @@ def call_unknown(what: Unknown, call: Call) -> Value:
 
 
 def _makes(m: Machine, what: Unknown) -> bool:
-    """A class that is given a tensor makes a network of it: `GatedNet(mask)`."""
+    """A class that is given a tensor makes a network of it: `GatedNet(mask)`.
+
+    One that it has made is no class any more: `net = GatedNet(mask)` and then `net(x)`.
+    """
+    if what.text.endswith("()"):
+        return False
     named = guesses.is_class(what.text.rpartition(".")[2])
     return named and uses_of(m, what).isdisjoint(SHOWS_MODULE)
 
