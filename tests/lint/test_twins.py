@@ -2373,6 +2373,7 @@ twins(
     "a dictionary under one setting, of which only an optimizer of another can be asked to step",
     BY_LANGUAGE.format(mark="  # <- GK107", step="pass"),
     BY_LANGUAGE.format(mark="", step="optimizer.step()"),
+)
 
 LEFTOVERS_OF_AN_UNSEEN_GENERATOR = """
     import torch
