@@ -4,6 +4,8 @@ import ast
 
 import pytest
 
+from gradkeeper.lint.explore import TOTAL, Program, roots
+from gradkeeper.lint.imports import Project
 from gradkeeper.lint.program import Checked
 from gradkeeper.lint.rehearse import rehearse_files
 from gradkeeper.model.finding import Finding, Severity
@@ -135,3 +137,41 @@ def algorithm(rate):
 def test_a_class_is_found_wherever_it_is_defined(nested: str) -> None:
     assert told(nested.format(zero="self.optimizer.zero_grad()")) == []
     assert told(nested.format(zero="pass")) == ["GK101"]
+
+
+ATTACK = """
+from torch.nn.functional import cross_entropy
+
+
+def attack(model, x, y, rounds):
+    delta = x.clone().requires_grad_()
+    for _ in range(rounds):
+        cross_entropy(model(delta), y).backward()
+        delta = (x + delta.grad.sign()).detach().requires_grad_()
+    return delta.detach()
+"""
+DEFEND = """
+import torch
+from torch.nn.functional import cross_entropy
+from attacks import attack
+
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.Adam(model.parameters())
+for x, y in torch.load("batches.pt"):
+    x = attack(model, x, y, 10)
+    optimizer.zero_grad()
+    cross_entropy(model(x), y).backward()
+    optimizer.step()
+"""
+
+
+def test_a_file_that_trains_around_a_loop_of_another_file_has_a_budget_of_its_own() -> None:
+    def budget(files: dict[str, str]) -> int:
+        trees = {path: ast.parse(text, path) for path, text in files.items()}
+        program = Program(Project(trees), tuple(ALL))
+        list(roots(program))
+        return program.budget
+
+    one = budget({"attacks.py": ATTACK, "a.py": DEFEND, "b.py": "import attacks\n"})
+    two = budget({"attacks.py": ATTACK, "a.py": DEFEND, "b.py": DEFEND})
+    assert two - one == TOTAL

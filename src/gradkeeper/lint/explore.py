@@ -225,7 +225,7 @@ class Program:
 
     @property
     def budget(self) -> int:
-        training = self.project.facts.training_in
+        training = self.project.facts.told_in
         files = self.project.files
         return TOTAL * max(1, sum(1 for path in files if training.get(path))) + OF_A_FILE * (
             len(files) - 1
@@ -257,7 +257,7 @@ def roots(program: Program) -> Iterator[list[Run]]:
     """The runs of each script, then of each training function that none of them reached."""
     if not program.project.may_train:
         return
-    training = program.project.facts.training_in
+    training = program.project.facts.told_in
     files = program.project.files.items()
     # Those with a loop of their own first: should the budget end, it ends with the others.
     for path, tree in sorted(files, key=lambda file: not training.get(file[0])):
