@@ -1,12 +1,15 @@
-"""Checkpoints that others wrote, read without running what is in them: torch.save, and DCP.
+"""Checkpoints that others wrote, read without running what is in them: torch.save, DCP, and
+safetensors as Hugging Face lays them out.
 
 What is found in there is told apart by its shape, not by its name: a model's state is a dict of
 tensors, an optimizer's has `state` and `param_groups`.
 """
 
 import io
+import json
 import os
 import pickle
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradkeeper.checkpoint.errors import ForeignError, MissingError, UnreadableError
+from gradkeeper.checkpoint.weight_files import FILE, INDEX, mapped_file
 from gradkeeper.tree import StateTree
 
 if TYPE_CHECKING:
@@ -61,8 +65,43 @@ def read_foreign(
     found = Path(path)
     if not found.exists():
         raise MissingError(f"{found}: there is no such file or folder")
-    state = read_dcp(found) if found.is_dir() else read_torch(found)
-    return recipe_in(state, str(found), model=model, optimizer=optimizer)
+    return recipe_in(_read(found), str(found), model=model, optimizer=optimizer)
+
+
+def _read(path: Path) -> Any:
+    if path.suffix == ".safetensors" and path.is_file():
+        return read_safetensors([path])
+    if path.is_file():
+        return read_torch(path)
+    if (path / METADATA).is_file():
+        return read_dcp(path)
+    if (path / INDEX).is_file() or (path / FILE).is_file():
+        return read_safetensors(_files_in(path))
+    raise ForeignError(f"{path} is no checkpoint of DCP or Hugging Face: no {METADATA}, no {FILE}")
+
+
+def _files_in(folder: Path) -> list[Path]:
+    if not (folder / INDEX).is_file():
+        return [folder / FILE]
+    try:
+        places = json.loads((folder / INDEX).read_text())["weight_map"]
+        names = sorted(set(places.values()))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ForeignError(f"{folder / INDEX} is no index of weights: {error}") from error
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing:
+        raise ForeignError(f"{folder / INDEX} names {missing[0]}, which is not there")
+    return [folder / name for name in names]
+
+
+def read_safetensors(paths: list[Path]) -> Any:
+    whole: StateTree = {}
+    for path in paths:
+        try:
+            whole |= mapped_file(path)
+        except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+            raise ForeignError(f"{path} is no whole file of safetensors: {error}") from error
+    return whole
 
 
 def read_torch(path: Path) -> Any:
@@ -81,8 +120,11 @@ def read_torch(path: Path) -> Any:
 
 
 def _needed(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if "GLOBAL" in line]
-    return lines[0].rstrip(".") if lines else "it holds other objects than tensors and plain values"
+    """Without torch's advice to trust it."""
+    named = re.search(r"GLOBAL (\S+)", str(error))
+    if named is None:
+        return "it holds other objects than tensors and plain values"
+    return f"it asks for {named[1]}"
 
 
 def read_dcp(folder: Path) -> Any:
@@ -95,8 +137,6 @@ def read_dcp(folder: Path) -> Any:
     from torch.distributed.checkpoint.planner import ReadItem
     from torch.distributed.checkpoint.state_dict_loader import load
 
-    if not (folder / METADATA).is_file():
-        raise ForeignError(f"{folder} is no DCP checkpoint: it has no {METADATA}")
     metadata: Metadata = _metadata(folder / METADATA)
 
     class PlainReader(FileSystemReader):
@@ -177,51 +217,113 @@ def _nested(flat: StateTree, paths: Mapping[str, tuple[Any, ...]]) -> StateTree:
 def recipe_in(
     state: Any, where: str, *, model: str | None = None, optimizer: str | None = None
 ) -> Recipe:
-    import torch
-
     if not isinstance(state, Mapping):
         raise ForeignError(f"{where} holds a {type(state).__name__}, and no dict of states")
-    if state and all(isinstance(value, torch.Tensor) for value in state.values()):
-        return Recipe(dict(state), None, None, None)
-    models = dict(_models(state))
-    optimizers = {name: part for name, part in state.items() if _is_optimizer(part)}
-    chosen = _chosen(models, "model", model, where)
+    found: dict[str, StateTree] = {kind: {} for kind in KINDS}
+    for name, kind, part in _states_in(state):
+        found[kind][name] = part
+    chosen = _chosen(_likeliest(found["model"]), "model", model, where)
     if chosen is None:
         raise ForeignError(f"{where} holds no model's state: a dict of tensors by name")
-    others = [part for part in state.values() if isinstance(part, Mapping)]
+    spending = _chosen(found["optimizer"], "optimizer", optimizer, where)
     return Recipe(
         chosen,
-        _chosen(optimizers, "optimizer", optimizer, where),
-        next((dict(part) for part in others if {"last_epoch", "base_lrs"} <= part.keys()), None),
-        next((dict(part) for part in others if {"scale", "growth_factor"} <= part.keys()), None),
+        None if spending is None else _unflattened(spending),
+        next(iter(found["scheduler"].values()), None),
+        next(iter(found["scaler"].values()), None),
     )
 
 
-def _models(state: Mapping[Any, Any]) -> Iterator[tuple[str, StateTree]]:
+KINDS = ("model", "optimizer", "scheduler", "scaler")
+
+
+def _states_in(state: Any, name: str = "") -> Iterator[tuple[str, str, StateTree]]:
+    """With the way to each, in words joined by dots: recipes wrap them in one another, as torch's
+    own for DCP does, or keep them in lists, as Lightning does."""
+    kind = _kind_of(state)
+    if kind is not None:
+        yield name, kind, dict(state)
+        return
+    beside = _tensors_of(state) if isinstance(state, Mapping) and not name else {}
+    if beside:
+        yield "", "model", beside  # on top, as torchtitan keeps them
+    for key, part in _parts_of(state):
+        yield from _states_in(part, f"{name}.{key}" if name else str(key))
+
+
+def _parts_of(state: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(state, Mapping):
+        yield from state.items()
+    elif isinstance(state, list | tuple):
+        yield from enumerate(state)
+
+
+def _kind_of(part: Any) -> str | None:
+    if not isinstance(part, Mapping) or not part:
+        return None
+    if {"state", "param_groups"} <= part.keys() or _is_flat(part):
+        return "optimizer"
+    if {"last_epoch", "base_lrs"} <= part.keys():
+        return "scheduler"
+    if {"scale", "growth_factor"} <= part.keys():
+        return "scaler"
+    return "model" if len(_tensors_of(part)) == len(part) else None
+
+
+def _tensors_of(part: Mapping[Any, Any]) -> StateTree:
     import torch
 
-    for name, part in state.items():
-        if isinstance(part, Mapping) and part:
-            if all(isinstance(key, str) for key in part) and all(
-                isinstance(value, torch.Tensor) for value in part.values()
-            ):
-                yield str(name), dict(part)
+    return {
+        name: value
+        for name, value in part.items()
+        if isinstance(name, str) and isinstance(value, torch.Tensor)
+    }
 
 
-def _is_optimizer(part: Any) -> bool:
-    return isinstance(part, Mapping) and {"state", "param_groups"} <= part.keys()
+def _likeliest(models: Mapping[str, StateTree]) -> Mapping[str, StateTree]:
+    """Those with a matrix of weights, if there are any: generators and losses are tensors too."""
+    weighty = {
+        name: state
+        for name, state in models.items()
+        if any(tensor.is_floating_point() and tensor.dim() > 1 for tensor in state.values())
+    }
+    return weighty or models
+
+
+FLAT = re.compile(r"(state|param_groups)\.(.+)\.([^.]+)")
+"""Each value of an optimizer under a name of its own, as torch does it where it is asked to
+(flatten_optimizer_state_dict), and torchtitan always."""
+
+
+def _is_flat(part: Mapping[Any, Any]) -> bool:
+    return all(isinstance(name, str) and FLAT.fullmatch(name) for name in part)
+
+
+def _unflattened(part: StateTree) -> StateTree:
+    """Which group a parameter was in is not said: those with the same settings were in one."""
+    if not _is_flat(part):
+        return part
+    kept: dict[str, dict[str, StateTree]] = {"state": {}, "param_groups": {}}
+    for name, value in part.items():
+        where, parameter, entry = FLAT.fullmatch(name).groups()  # type: ignore[union-attr]
+        kept[where].setdefault(parameter, {})[entry] = value
+    groups: dict[str, StateTree] = {}
+    for parameter, settings in kept["param_groups"].items():
+        group = groups.setdefault(repr(sorted(settings.items())), settings | {"params": []})
+        group["params"].append(parameter)
+    return {"state": kept["state"], "param_groups": list(groups.values())}
 
 
 def _chosen(
-    candidates: Mapping[Any, Any], kind: str, wanted: str | None, where: str
+    candidates: Mapping[str, StateTree], kind: str, wanted: str | None, where: str
 ) -> StateTree | None:
-    names = ", ".join(repr(str(name)) for name in candidates)
+    names = ", ".join(map(repr, candidates))
     if wanted is not None:
         if wanted not in candidates:
             raise ForeignError(f"{where} holds no {kind} under {wanted!r}; there is: {names}")
-        return dict(candidates[wanted])
+        return candidates[wanted]
     if len(candidates) > 1:
         raise ForeignError(
             f"{where} holds several that may be the {kind}: {names}; say which, with --{kind} NAME"
         )
-    return next((dict(part) for part in candidates.values()), None)
+    return next(iter(candidates.values()), None)

@@ -252,14 +252,15 @@ def mapped_file(path: str | os.PathLike[str]) -> Iterator[tuple[str, "torch.Tens
         table = json.loads(stream.read(length))
     table.pop("__metadata__", None)
     kinds = {short: getattr(torch, name) for name, short in DTYPES.items() if hasattr(torch, name)}
-    if not any(facts["data_offsets"][1] for facts in table.values()):
-        whole = torch.empty(0, dtype=torch.uint8)
-    else:
-        # Copied on write, because torch has no tensors that cannot be written to.
-        whole = torch.from_numpy(numpy.memmap(path, dtype="uint8", mode="c", offset=8 + length))
     for name, facts in table.items():
         start, stop = facts["data_offsets"]
         dtype = kinds[facts["dtype"]]
-        piece = whole[start:stop]
-        tensor = piece.view(dtype) if len(piece) else torch.empty(0, dtype=dtype)
-        yield name, tensor.reshape(facts["shape"])
+        if start == stop:
+            yield name, torch.empty(facts["shape"], dtype=dtype)
+            continue
+        # Each by itself: torch.save copies what is a part of a larger storage, and holds the copy
+        # until garbage is collected. Copied on write, for torch has no tensors that cannot be
+        # written to.
+        place = 8 + length + start
+        piece = numpy.memmap(path, dtype="uint8", mode="c", offset=place, shape=(stop - start,))
+        yield name, torch.from_numpy(piece).view(dtype).reshape(facts["shape"])

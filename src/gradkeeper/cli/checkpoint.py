@@ -68,13 +68,17 @@ def _configure_export(actions: Any) -> None:
 
 
 def _configure_import(actions: Any) -> None:
-    help_text = "make a checkpoint that engine.resume() goes on from of one by torch.save or DCP"
+    help_text = "make a checkpoint that engine.resume() goes on from of another tool's"
     arrive = actions.add_parser(
         "import",
         help=help_text,
         description=f"{help_text}. Nothing in it is run: what would need pickle is refused.",
     )
-    arrive.add_argument("source", metavar="FILE", help="a file of torch.save, or a folder of DCP")
+    arrive.add_argument(
+        "source",
+        metavar="FILE",
+        help="a file of torch.save or safetensors, or a folder of DCP or Hugging Face",
+    )
     arrive.add_argument("folder", metavar="DIR", help="the new run's folder; a path or a URL")
     arrive.add_argument("--model", metavar="NAME", help="the model's key in it, if it is not clear")
     arrive.add_argument("--optimizer", metavar="NAME", help="the optimizer's")
