@@ -213,3 +213,43 @@ def test_gradients_may_be_put_in_place_where_there_were_none() -> None:
     # What is there may be scaled; what is not, is not made by that.
     scaled = code.replace("p.grad = g", "pass").format(sign="*=")
     assert told(scaled) == ["GK103"]
+
+
+def test_code_that_is_not_seen_may_clear_a_network_that_it_is_given() -> None:
+    code = """
+    import torch
+    from elsewhere import handle
+    from torch import nn
+
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(10):
+        for x, y in loader:
+            {each_round}
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        {each_epoch}
+    """
+
+    assert told(code.format(each_round="handle(model)", each_epoch="pass")) == []
+    assert told(code.format(each_round="pass", each_epoch="handle(model)")) == ["GK101"]
+    assert told(code.format(each_round="handle(x)", each_epoch="pass")) == ["GK101"]
+
+
+def test_what_is_put_around_an_optimizer_may_zero_as_it_steps() -> None:
+    code = """
+    import torch
+    from elsewhere import Scheduled
+    from torch import nn
+
+    model = nn.Linear(4, 2)
+    optimizer = {made}(torch.optim.SGD(model.parameters(), lr=0.1))
+    {first}
+    for x, y in loader:
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    """
+
+    assert told(code.format(made="Scheduled", first="pass")) == []
+    assert told(code.format(made="Scheduled", first="optimizer.zero_grad()")) == ["GK101"]
+    assert told(code.format(made="", first="pass")) == ["GK101"]

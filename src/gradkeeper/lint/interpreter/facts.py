@@ -197,6 +197,8 @@ class Facts:
     """The latter."""
     makers: set[int] = field(default_factory=set)
     """Calls of which something comes that takes part in training: each time another one."""
+    bare: set[int] = field(default_factory=set)
+    """Calls that are statements: nothing is made of what they say."""
     functions: list[tuple[ast.AST, ast.ClassDef | None]] = field(default_factory=list)
     functions_that_train: list[TrainingFunction] = field(default_factory=list)
     generators: set[int] = field(default_factory=set)
@@ -526,6 +528,9 @@ class _Survey:
                 if uses.get(of, NO_WORDS) & OF_OPTIMIZERS:
                     line.acts.add("step")
         self._note_makers()
+        self.facts.bare = {
+            id(line.node.value) for line in self.lines if isinstance(line.node, ast.Expr)
+        }
         self.facts.steps_somewhere = any(
             "step" in line.calls and any(uses.get(of, set()) & OF_STEPPED for of in line.steps_of)
             for line in self.lines

@@ -8,7 +8,7 @@ unknown origin reaches, and which parameters always moved together and so make o
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,8 @@ class Owner:
     """Code that is not seen had it, and may have added to what it owns."""
     kept: bool = False
     """Such code has it for good: it may step it or zero it whenever it runs."""
+    wrapped: bool = False
+    """What is stepped is something around it that is not seen, and may zero as it steps."""
 
 
 @dataclass(slots=True)
@@ -154,6 +156,8 @@ class Tape:
         """Why the world is not closed: what went to code that was not seen."""
         self.lent: dict[Leaf, None] = {}
         """Parameters that code was given which is not seen."""
+        self.lent_after: list[tuple[Note, Sequence[Leaf]]] = []
+        """When such code had networks, once training had begun: after which note."""
         self.lent_objects = False
         """Such code was also given objects of the program, with all that they hold."""
         self.driven = False
@@ -276,6 +280,8 @@ def openings(tape: Tape) -> frozenset[str]:
     loss          a part of one comes from unseen code, which made parameters that are owned
     lent          unseen code was given parameters
     lent owned    of those, some that an optimizer owns
+    lent each round  those of a network, between any two steps of an optimizer that owns some
+    wrapper       unseen code around an optimizer is stepped, and nobody is seen to zero it
     """
     found = set()
     if tape.unseen or any(not owner.known or owner.escaped for owner in tape.owners):
@@ -290,10 +296,33 @@ def openings(tape: Tape) -> frozenset[str]:
         found.add("lent")
     if tape.lent_objects or not owned.isdisjoint(atoms(tape.lent)):
         found.add("lent owned")
+    if any(_is_lent_each_round(tape, owner) for owner in tape.owners if tape.lent_after):
+        found.add("lent each round")
+    if any(owner.wrapped and not _is_zeroed(tape, owner) for owner in tape.owners):
+        found.add("wrapper")
     open_losses = any(note.open for note in tape.notes if note.kind is ev.Backward)
     if open_losses and any(leaf.elsewhere for leaf in owned):
         found.add("loss")
     return frozenset(found)
+
+
+def _is_zeroed(tape: Tape, owner: Owner) -> bool:
+    zeros = (note for note in tape.notes if note.kind is ev.Zero)
+    own = set(atoms(owner.leaves))
+    return any(not own.isdisjoint(atoms(_expanded(note.targets))) for note in zeros)
+
+
+def _is_lent_each_round(tape: Tape, owner: Owner) -> bool:
+    own = set(atoms(owner.leaves))
+    lent_after = {id(note) for note, lent in tape.lent_after if not own.isdisjoint(atoms(lent))}
+    rounds: list[bool] = []
+    lent = False
+    for note in tape.notes if lent_after else ():
+        if note.kind is ev.Step and note.owner is owner:
+            rounds.append(lent)
+            lent = False
+        lent = lent or id(note) in lent_after
+    return len(rounds) > 1 and all(rounds[1:])
 
 
 def _excuse_repeated(tape: Tape) -> None:

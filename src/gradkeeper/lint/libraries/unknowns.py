@@ -125,6 +125,7 @@ def _wrapper(m: Machine, value: Unknown) -> Optimizer | None:
         if owner.known and inside == set(atoms(owner.leaves)):
             made = Optimizer(owner)
             made.named_by = True
+            owner.wrapped = guesses.is_class(value.text.removesuffix("()").rpartition(".")[2])
             return made
     return None
 
@@ -449,6 +450,7 @@ def unseen(what: Value, call: Call) -> Value:
     trained = [value for value in given if _is_trained(value)]
     if not guesses.is_harmless(last):
         _tell_lent(m, receiver, trained)
+        _tell_lent_now(m, given)
     if trained and receiver is not None:
         m.state(Roles).keepers.add(receiver.key)
         m.kept.append(receiver)
@@ -483,6 +485,20 @@ def _tell_lent(m: Machine, receiver: Value | None, trained: list[Value]) -> None
             tape.lent.update(dict.fromkeys(module.leaves()))
         elif isinstance(value, Tensor) and value.leaf is not None:
             tape.lent[value.leaf] = None
+
+
+def _tell_lent_now(m: Machine, given: list[Value]) -> None:
+    """Code that is not seen has these networks at this point: it may clear their gradients.
+
+    Not where something is made of what it says: that is what it is called for.
+    """
+    tape = m.state(Tape)
+    if not tape.steps or id(m.node) not in m.facts.bare:
+        return
+    for value in given:
+        network = role_of(m, value) if isinstance(value, Unknown) else module_of(value)
+        if isinstance(network, Module):
+            tape.lent_after.append((tape.notes[-1], network.leaves()))
 
 
 def _is_trained(value: Value) -> bool:
