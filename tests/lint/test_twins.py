@@ -2463,6 +2463,29 @@ twins(
     ).replace("  # <- GK605", ""),
 )
 
+OF_SEVERAL = """
+    import torch
+    from munch import Munch
+    from torch.nn import Linear
+
+    networks = Munch(critic=Linear(4, 1), maker=Linear(4, 4))
+    optimizers = {{name: torch.optim.Adam(networks[name].parameters()) for name in networks}}
+    scaler = torch.amp.GradScaler()
+    for x in torch.load("batches.pt"):
+        for optimizer in optimizers.values():
+            optimizer.zero_grad()
+        scaler.scale(networks.critic(networks.maker(x)).mean()).backward()
+        scaler.step(optimizers["maker"])
+        scaler.update()
+        scaler.step(optimizers["{second}"]){mark}
+        scaler.update()
+"""
+twins(
+    "one of a collection of optimizers steps twice, or two of them once",
+    OF_SEVERAL.format(second="maker", mark="  # <- GK101"),
+    OF_SEVERAL.format(second="critic", mark=""),
+)
+
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:

@@ -41,6 +41,8 @@ class Owner:
     """Such code has it for good: it may step it or zero it whenever it runs."""
     wrapped: bool = False
     """What is stepped is something around it that is not seen, and may zero as it steps."""
+    wrapped_as: Hashable | None = None
+    """The unseen optimizer that was made of it. Of several such, each may be another one."""
 
 
 @dataclass(slots=True)

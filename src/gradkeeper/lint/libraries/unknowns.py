@@ -123,6 +123,9 @@ def _wrapper(m: Machine, value: Unknown) -> Optimizer | None:
     inside = set(atoms(leaves_in(value.sources())))
     for owner in m.state(Tape).owners if inside else ():
         if owner.known and inside == set(atoms(owner.leaves)):
+            if owner.wrapped_as not in (None, value.key):
+                m.doubt("which of several optimizers is stepped is not seen")
+            owner.wrapped_as = value.key
             made = Optimizer(owner)
             made.named_by = True
             owner.wrapped = guesses.is_class(value.text.removesuffix("()").rpartition(".")[2])
