@@ -242,3 +242,20 @@ def test_what_a_base_class_sets_up_is_left_to_its_subclass() -> None:
     assert spoken(base="ABC", zero="pass") == []
     assert spoken(start=handed, zero="pass") == []
     assert spoken(start=handed, step="pass") == []
+
+
+def test_what_takes_a_step_from_here_to_there_is_no_optimizer() -> None:
+    code = """
+    def train(net, solver, times, loader):
+        net(loader.first).mean().backward()
+        for t, dt in times:
+            x = solver.step({given})
+            net.log(x)
+
+    def tune(solver, closure):
+        solver.zero_grad()
+        solver.step(closure)
+    """
+
+    assert told(code.format(given="net, t, dt")) == []
+    assert told(code.format(given="")) == ["GK101"]

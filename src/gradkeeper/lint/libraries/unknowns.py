@@ -269,6 +269,8 @@ def _is_loss(m: Machine, value: Value) -> bool:
 
 def _step(m: Machine, of: Unknown, call: Call) -> Value | None:
     kind = kind_of(m, of)
+    if kind == "optimizer" and len(call.args) > 1 and role_of(m, of) is None:
+        return None  # that of a solver of equations: an optimizer's takes a closure at most
     if kind == "optimizer":
         found = as_optimizer(m, of)
         return found.attribute(m, "step").call(call) if found else None
