@@ -253,3 +253,23 @@ def test_what_is_put_around_an_optimizer_may_zero_as_it_steps() -> None:
     assert told(code.format(made="Scheduled", first="pass")) == []
     assert told(code.format(made="Scheduled", first="optimizer.zero_grad()")) == ["GK101"]
     assert told(code.format(made="", first="pass")) == ["GK101"]
+
+
+def test_a_hook_may_weigh_the_gradients() -> None:
+    code = """
+    import torch
+    from torch import nn
+
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.Adam(model.parameters())
+    for p in model.parameters():
+        p.{hook}(weigh)
+    for i, x in enumerate(torch.utils.data.DataLoader(data)):
+        model(x).square().mean().backward()
+        if (i + 1) % 4 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+    """
+
+    assert "GK201" not in told(code.format(hook="register_hook"))
+    assert "GK201" in told(code.format(hook="requires_grad_"))

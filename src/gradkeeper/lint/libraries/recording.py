@@ -162,6 +162,8 @@ class Tape:
         """When such code had networks, once training had begun: after which note."""
         self.lent_objects = False
         """Such code was also given objects of the program, with all that they hold."""
+        self.hooked = False
+        """Gradients go through a hook on their way, which may weigh them."""
         self.driven = False
         """Code that is not seen calls the program back, nobody knows when."""
         self.within: Owner | None = None

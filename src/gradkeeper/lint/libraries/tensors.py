@@ -650,7 +650,7 @@ def credit(
         ev.Backward,
         wanted,
         open=opened,
-        factor=tensor.factor.times(divided_by),
+        factor=UNKNOWN_FACTOR if tape.hooked else tensor.factor.times(divided_by),
         of_network=OWN_LOSS in tensor.others,
         reduction=tensor.reduction,
         leaf=for_inputs,
@@ -1104,7 +1104,9 @@ class ParamMethod(Value):
             made = mix(m, self.of.text, self.of, *call.values())
             return made if self.name != "detach" else made.without_history()
         if self.name in ("register_hook", "register_post_accumulate_grad_hook"):
-            if self.name != "register_hook" and call.args:
+            if self.name == "register_hook":
+                m.state(Tape).hooked = True
+            elif call.args:
                 hooks = m.state(GradHooks).hooks
                 if all(hook.key != call.args[0].key for hook in hooks):
                     hooks.append(call.args[0])
