@@ -70,14 +70,18 @@ class _Slot:
 
     def _set(self, before: tuple[Any, ...]) -> None:
         if self.everywhere:
+            self.set_in(self.owner, before)
             # Also those who said `from torch... import name`, before the watch or meanwhile.
-            for module in dict.fromkeys((self.owner, *_modules_with(self.name))):
-                if any(vars(module)[self.name] is patched for patched in before):
-                    setattr(module, self.name, self.top)
+            with at_once() as waiting:
+                waiting.append((self, before))
         elif not self.layers and self.own is MISSING:
             delattr(self.owner, self.name)
         else:
             setattr(self.owner, self.name, self.top if self.layers else self.own)
+
+    def set_in(self, module: Any, before: tuple[Any, ...]) -> None:
+        if any(vars(module)[self.name] is patched for patched in before):
+            setattr(module, self.name, self.top)
 
 
 _slots: dict[tuple[int, str], list[_Slot]] = {}
@@ -119,31 +123,39 @@ def _replace(owner: Any, name: str, make: Make, *, everywhere: bool, traceable: 
     return undo
 
 
-def _modules_with(name: str) -> list[ModuleType]:
-    modules = _modules if _modules is not None else _all_modules()
-    return [module for module, names in modules if name in names]
-
-
-Modules = list[tuple[ModuleType, dict[str, Any]]]
-_modules: Modules | None = None
-"""While several functions are replaced one after the other: what they all look through."""
-
-
-def _all_modules() -> Modules:
-    modules = list(sys.modules.values())
-    return [(module, module.__dict__) for module in modules if type(module) is ModuleType]
+Waiting = list[tuple[_Slot, tuple[Any, ...]]]
+_waiting: Waiting | None = None
+"""While several functions are replaced one after the other: where their names are known is looked
+for once for all of them."""
 
 
 @contextmanager
-def at_once() -> Iterator[None]:
-    """What is replaced or put back inside goes by the modules that there are now."""
-    global _modules
+def at_once() -> Iterator[Waiting]:
+    """What is replaced or put back inside reaches all modules at the end of the outermost one."""
+    global _waiting
     with _lock:
-        before, _modules = _modules, _modules or _all_modules()
+        if _waiting is not None:
+            yield _waiting
+            return
+        waiting = _waiting = []
         try:
-            yield
+            yield waiting
         finally:
-            _modules = before
+            _waiting = None
+            _reach_all_modules(waiting)
+
+
+def _reach_all_modules(waiting: Waiting) -> None:
+    by_name: dict[str, Waiting] = {}
+    for change in waiting:
+        by_name.setdefault(change[0].name, []).append(change)
+    names = set(by_name)
+    for module in list(sys.modules.values()):
+        if type(module) is not ModuleType:
+            continue
+        for name in vars(module).keys() & names:
+            for slot, before in by_name[name]:
+                slot.set_in(module, before)
 
 
 class Undoing:
