@@ -14,7 +14,7 @@ from gradkeeper.torch_private import keep_from_compiler
 from gradkeeper.watcher import loss_graph as losses
 from gradkeeper.watcher.accounts import Accounts
 from gradkeeper.watcher.arrivals import Arrivals
-from gradkeeper.watcher.effects import Credited, OnlyCredited, Unchanged
+from gradkeeper.watcher.effects import Credited, CreditedAgain, Unchanged
 from gradkeeper.watcher.fast_path import FastPath
 from gradkeeper.watcher.gradient_sync import GradientSync, unsharded_by_fsdp
 from gradkeeper.watcher.gradients import Cohort, Mark
@@ -229,8 +229,7 @@ class Backwards:
         if any(cohort.hidden for cohort in credited):
             return  # what is remembered of them at each backward is no routine
         others = [cohort for cohort in self._cohorts.everyone() if cohort not in credited]
-        expected = OnlyCredited(credited, others)
-        fast_path.learn_ending(start, self._site, expected, (Credited(credited),))
+        fast_path.learn_ending(start, self._site, CreditedAgain(credited, others))
 
     @keep_from_compiler
     def fails(self) -> None:

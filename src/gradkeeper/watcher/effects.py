@@ -7,8 +7,10 @@ written here once.
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
+from weakref import ref
 
-from gradkeeper.watcher.gradients import Cohort, norms_are_finite
+from gradkeeper.torch_private import is_sharded
+from gradkeeper.watcher.gradients import Cohort, gradient_of, norms_are_finite
 
 
 class Effect(Protocol):
@@ -91,19 +93,34 @@ class Unchanged(NamedTuple):
         return True
 
 
-class OnlyCredited(NamedTuple):
-    """A backward has added to these, and to none of the others."""
+class CreditedAgain(NamedTuple):
+    """A backward has added to these, and to none of the others: what must hold, and what it does,
+    in one look at each gradient."""
 
     cohorts: Sequence[Cohort]
     others: Sequence[Cohort]
 
-    def holds(self) -> bool:
-        for cohort in self.cohorts:
-            for mark in cohort.few or cohort.marks:
-                if not mark.is_credited():
-                    return False
+    def apply(self) -> bool:
+        """False, and nothing is done, where it does not hold."""
         for cohort in self.others:
             for mark in cohort.few or cohort.marks:
                 if mark.is_credited():
                     return False
+        seen = []
+        for cohort in self.cohorts:
+            for mark in cohort.few or cohort.marks:
+                parameter = mark.parameter()
+                grad = None if parameter is None or not mark.known else gradient_of(parameter)
+                if parameter is None or grad is None:
+                    return False
+                known, version = mark.grad, grad._version
+                if known is None or known() is not grad:
+                    known = ref(grad)
+                elif version == mark.version and not is_sharded(parameter):
+                    return False
+                seen.append((mark, known, version, parameter._version))
+        for mark, known, version, weight_version in seen:
+            mark.grad, mark.version, mark.weight_version = known, version, weight_version
+        for cohort in self.cohorts:
+            cohort.fresh += 1
         return True

@@ -14,13 +14,13 @@ from typing import NamedTuple
 from gradkeeper.model import Site
 from gradkeeper.watcher.accounts import Accounts
 from gradkeeper.watcher.arrivals import Arrival, Arrivals
-from gradkeeper.watcher.effects import Effect, Expected
+from gradkeeper.watcher.effects import CreditedAgain, Effect, Expected
 from gradkeeper.watcher.gradient_sync import GradientSync
 from gradkeeper.watcher.gradients import Cohort
-from gradkeeper.watcher.loops import CodePlace
 
-TAP = 2
-"""So many calls above `again` is the tap, or nearer: no frame of the user's lies below."""
+ABOVE_TAP = 3
+"""So many calls above `again` is what called the tap, or nearer: no frame of the user's lies
+below. A frame that is not asked for is not made, which counts here."""
 
 
 class Moment(NamedTuple):
@@ -28,7 +28,7 @@ class Moment(NamedTuple):
 
     what: object
     """What else must be equal: it makes a part of the event."""
-    subject: Callable[[], object]
+    subject: Callable[[], object] | None
     """The optimizer or the loader's iterator, where it is one's call."""
     arrival: Arrival
     version: int
@@ -48,8 +48,7 @@ class BackwardEnding(NamedTuple):
 
     site: Site
     version: int
-    holds: Callable[[], bool]
-    effects: tuple[Callable[[], None], ...]
+    apply: Callable[[], bool]
     after: int
     wraps: int
 
@@ -110,7 +109,7 @@ class FastPath:
         self._begin()
         self._moments[start[0]] = Moment(
             what,
-            _nothing if subject is None else weakref.ref(subject),
+            None if subject is None else weakref.ref(subject),
             arrival,
             self._cohorts.version,
             expected.holds,
@@ -120,18 +119,14 @@ class FastPath:
             log.times - start[1],
         )
 
-    def learn_ending(
-        self, start: Start | None, site: Site, expected: Expected, effects: tuple[Effect, ...]
-    ) -> None:
+    def learn_ending(self, start: Start | None, site: Site, credited: CreditedAgain) -> None:
         """The same, of a backward's end."""
         log = self._log
         if start is None or not log.steady or self._running or self._sync.several:
             return
         self._begin()
-        wraps = log.times - start[1]
-        apply = tuple(effect.apply for effect in effects)
         self._endings[start[0]] = BackwardEnding(
-            site, self._cohorts.version, expected.holds, apply, log.place, wraps
+            site, self._cohorts.version, credited.apply, log.place, log.times - start[1]
         )
 
     def _begin(self) -> None:
@@ -154,14 +149,16 @@ class FastPath:
             return None
         # In one go: each by its name costs as much as all of them together.
         expected, whose, arrival, version, holds, effects, _, after, wraps = moment
-        if whose() is not subject or (expected is not what and expected != what):
+        if (None if whose is None else whose()) is not subject:
+            return None
+        if expected is not what and expected != what:
             return None
         if version != self._cohorts.version or self._loaders.held:
             return None
         _, place, token, before = arrival
         _, code, offset = place
         # The user's line is the one that is expected.
-        frame: FrameType | None = sys._getframe(TAP)
+        frame: FrameType | None = sys._getframe(ABOVE_TAP)
         while frame is not None and frame.f_code is not code:
             if self._users.get(frame.f_code.co_filename, True):
                 return None
@@ -172,8 +169,11 @@ class FastPath:
         if before is None:
             if self._loaders.latest() is None:
                 return None
-        elif not self._follows(frame, place, token, before):
-            return None
+        else:
+            if id(frame) != place[0] or frame.f_trace is not token:
+                return None
+            if self._rounds.places[-1] != before or (self._loaders.begun and self._loaders.live):
+                return None
         if not holds():
             return None
         log.place = after
@@ -184,15 +184,6 @@ class FastPath:
             apply()
         return moment
 
-    def _follows(
-        self, frame: FrameType, place: CodePlace, token: object, before: CodePlace
-    ) -> bool:
-        if id(frame) != place[0] or frame.f_trace is not token:
-            return False
-        if self._rounds.places[-1] != before:
-            return False
-        return not (self._loaders.begun and self._loaders.live)
-
     def ends_again(self, site: Site) -> bool:
         """The same for the end of a backward that began as expected."""
         log = self._log
@@ -201,13 +192,11 @@ class FastPath:
         ending = self._endings.get(log.place)
         if ending is None:
             return False
-        where, version, holds, effects, after, wraps = ending
-        if where is not site or version != self._cohorts.version or not holds():
+        where, version, apply, after, wraps = ending
+        if where is not site or version != self._cohorts.version or not apply():
             return False
         log.place = after
         log.times += wraps
-        for apply in effects:
-            apply()
         return True
 
     def is_over(self, moment: Moment) -> bool:
@@ -217,7 +206,3 @@ class FastPath:
         for apply in moment.later:
             apply()
         return True
-
-
-def _nothing() -> None:
-    """In the place of a weak reference, where there is nothing to refer to."""

@@ -86,7 +86,9 @@ class Steps:
     def ends_again(self, optimizer: torch.optim.Optimizer) -> bool:
         """The step that began as ever is over, and nothing else happened in it."""
         moment, self._expected = self._expected, None
-        if moment is None or moment.subject() is not optimizer or len(self._underway.running) != 1:
+        if moment is None or len(self._underway.running) != 1:
+            return False
+        if moment.subject is None or moment.subject() is not optimizer:
             return False
         if not self._fast_path.is_over(moment):
             return False
