@@ -223,3 +223,46 @@ def test_steps_that_the_scaler_refused_are_not_counted_as_empty_at_the_close() -
     script.close()
 
     assert script.lines_of(rule) == []
+
+
+BUILT_BY_ONE_LINE = """\
+optimizers = [SGD(part) for part in (model, head)]
+for x in loader:
+    loss.backward()
+    optimizer.step()
+    head_opt.step()
+    optimizer.zero_grad()
+"""
+
+
+def one_line(optimizer: str, account: str, script: Script) -> None:
+    script.adopt("optimizers =", optimizer=optimizer, accounts=(account,))
+
+
+def rounds_in_which_only_the_model_is_credited(script: Script, *optimizers: str) -> None:
+    for _ in range(3):
+        script.micro_batch("model")
+        for optimizer in optimizers:
+            script.spend(optimizer)
+        script.zero("zero_grad", accounts=("model",))
+
+
+def test_of_optimizers_that_one_line_builds_in_a_row_each_is_meant_to_step() -> None:
+    script = Script(BUILT_BY_ONE_LINE)
+    one_line("optimizer", "model", script)
+    one_line("head_opt", "head", script)
+    rounds_in_which_only_the_model_is_credited(script, "optimizer", "head_opt")
+    script.close()
+
+    assert script.lines_of(rule) == [5]
+
+
+def test_a_line_that_builds_one_optimizer_after_another_works_if_one_of_them_does() -> None:
+    script = Script(BUILT_BY_ONE_LINE)
+    one_line("optimizer", "model", script)
+    rounds_in_which_only_the_model_is_credited(script, "optimizer")
+    one_line("head_opt", "head", script)
+    rounds_in_which_only_the_model_is_credited(script, "optimizer", "head_opt")
+    script.close()
+
+    assert script.lines_of(rule) == []

@@ -126,9 +126,11 @@ class Entry(Generic[E]):
         return not trail.spent and trail.wasted > self.waiting.get(trail.site, 0) <= 1
 
     def works_elsewhere(self, owner: Optimizer) -> bool:
-        """At the close: another optimizer that the same line has built did step."""
+        """At the close: another optimizer that the same line has built did step, and the two came
+        one after the other: those that are built in a row, before any step, are meant to step
+        each."""
         return any(
-            optimizer.real and optimizer.site == owner.site
+            optimizer.real and optimizer.site == owner.site and optimizer.since != owner.since
             for optimizer in self.optimizers.values()
         )
 

@@ -22,6 +22,8 @@ class Optimizer:
     site: Site
     accounts: tuple[str, ...] = ()
     stateful: bool = True
+    since: int = 0
+    """How many steps all optimizers together had taken when it was built."""
     real: int = 0
     """Steps that had something to spend."""
     empty: int = 0

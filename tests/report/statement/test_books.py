@@ -133,8 +133,7 @@ def test_an_epoch_begins_at_the_loader_that_trains() -> None:
 
 def test_what_shows_only_at_the_end_is_pinned_to_the_last_window_with_its_line() -> None:
     idle: list[Event] = [ev.Step(site=at(8), optimizer="idle")]
-    other = ev.Adopt(site=at(1), optimizer="idle", accounts=("other",))
-    tape = [adopted(), other, *((window() + idle) * 30), *window()]
+    tape = [adopted(), adopted("idle", "other"), *((window() + idle) * 30), *window()]
 
     statement = told([*tape, ev.Close(site=at(9))])
 

@@ -62,6 +62,7 @@ def on_adopt(books: Books, event: ev.Adopt) -> Entry[ev.Adopt]:
             event.optimizer,
             event.site,
             stateful=event.stateful,
+            since=books.steps,
             rebuilds=rebuilds,
             heir=heir,
             escaped=books.escaped,
