@@ -2486,6 +2486,27 @@ twins(
     OF_SEVERAL.format(second="critic", mark=""),
 )
 
+SUMMED_UP = """
+    import torch
+    from criteria import all_criteria, criterion
+
+    def train(model, source, cfg):
+        optimizer = torch.optim.Adam(model.parameters())
+        criteria = [built.loss for built in all_criteria(cfg)]
+        while source.goes_on():
+            batch = source.draw()
+            optimizer.zero_grad()
+            for {over}:
+                loss = criterion(model({x}), {x})
+                loss.mean().backward()
+            optimizer.step(){mark}
+"""
+twins(
+    "losses of several batches, or several losses of one",
+    SUMMED_UP.format(over="part in batch", x="part", mark="  # <- GK201"),
+    SUMMED_UP.format(over="i, criterion in enumerate(criteria)", x="batch", mark=""),
+)
+
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:

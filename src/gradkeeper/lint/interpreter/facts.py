@@ -216,6 +216,8 @@ class Facts:
     """Branches that leave their loop or function."""
     fills: set[int] = field(default_factory=set)
     """Loops that credit and do not spend."""
+    over_functions: set[int] = field(default_factory=set)
+    """Such loops that call what they go over: losses of one batch, one after the other."""
     credits: set[int] = field(default_factory=set)
     """Loops with a backward somewhere in them."""
     credits_itself: set[int] = field(default_factory=set)
@@ -634,6 +636,8 @@ class _Survey:
                 facts.credits_itself.add(id(node))
             if not line.spends:
                 facts.fills.add(id(node))
+                if line.credits and _calls_what_it_goes_over(node):
+                    facts.over_functions.add(id(node))
             elif any(next_loop.credits and not next_loop.spends for next_loop in _next_loops(line)):
                 facts.feeds.add(id(node))
             if any(inner.gives for inner in line.own()):
@@ -1013,6 +1017,15 @@ def _outside_loops(line: Line) -> Iterator[Line]:
         if not isinstance(inner.node, LOOPS_AND_FUNCTIONS):
             yield inner
             yield from _outside_loops(inner)
+
+
+def _calls_what_it_goes_over(loop: ast.AST) -> bool:
+    """`for criterion in criteria:` with `criterion(...)` in it."""
+    if not isinstance(loop, (ast.For, ast.AsyncFor)):
+        return False
+    names = {one.id for one in ast.walk(loop.target) if isinstance(one, ast.Name)}
+    calls = (node for part in loop.body for node in ast.walk(part) if isinstance(node, ast.Call))
+    return any(isinstance(call.func, ast.Name) and call.func.id in names for call in calls)
 
 
 def _counts(node: ast.BinOp) -> bool:
