@@ -98,6 +98,23 @@ def test_apex_scales_and_unscales_by_itself() -> None:
     assert told(code) == []
 
 
+def test_apex_scales_a_loss_of_autocast() -> None:
+    code = loop(
+        """
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = model(x).mean()
+        {backward}
+        optimizer.step()
+        """,
+        head=HEAD + "from apex import amp\nmodel, optimizer = amp.initialize(model, optimizer)\n",
+    )
+    scaled = "with amp.scale_loss(loss, optimizer) as scaled: scaled.backward()"
+
+    assert told(code.replace("{backward}", scaled)) == []
+    assert told(code.replace("{backward}", "loss.backward()")) == ["GK307"]
+
+
 def test_a_loss_scaler_that_owns_backward_and_step_is_understood() -> None:
     scaler = HEAD + "from timm.utils import NativeScaler\nloss_scaler = NativeScaler()\n"
     body = "loss_scaler(model(x).mean(), optimizer, parameters=model.parameters())\n"

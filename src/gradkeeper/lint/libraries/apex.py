@@ -10,7 +10,7 @@ from gradkeeper.lint.libraries import optim, torch
 from gradkeeper.lint.libraries.nn import StateDict
 from gradkeeper.lint.libraries.optim import Optimizer
 from gradkeeper.lint.libraries.python import Nothing
-from gradkeeper.lint.libraries.tensors import Params, as_tensor, credit
+from gradkeeper.lint.libraries.tensors import Params, Tensor, as_tensor, credit
 from gradkeeper.lint.libraries.unknowns import as_optimizer
 
 if TYPE_CHECKING:
@@ -26,7 +26,14 @@ def _initialize(call: Call) -> Value:
 
 def _scale_loss(call: Call) -> Value:
     """with scale_loss(loss, optimizer) as scaled: unscaled again when the block is left."""
-    return Nothing(as_tensor(call.m, call.argument(0, "loss") or NONE))
+    return Nothing(_with_a_scale(call))
+
+
+def _with_a_scale(call: Call) -> Tensor:
+    """A loss that apex sends back: in half precision, too, it has a scale."""
+    scaled = as_tensor(call.m, call.argument(0, "loss") or NONE).like(call.m)
+    scaled.autocast = None
+    return scaled
 
 
 def _master_params(call: Call) -> Value:
@@ -59,7 +66,7 @@ class HalfOptimizer(Optimizer):
         return Optimizer.attribute(self, m, name)
 
     def _backward(self, call: Call) -> Value:
-        credit(call.m, call.argument(0, "loss") or NONE)
+        credit(call.m, _with_a_scale(call))
         return NONE
 
     def _clip(self, call: Call) -> Value:
