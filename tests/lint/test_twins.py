@@ -2507,6 +2507,25 @@ twins(
     SUMMED_UP.format(over="i, criterion in enumerate(criteria)", x="batch", mark=""),
 )
 
+JUDGED = """
+    import torch
+    from torch import nn
+    from torch.nn.functional import mse_loss
+
+    painter, judge = nn.Conv2d(3, 3, 3), nn.Conv2d(3, 8, 3)
+    {loaded}.load_state_dict(torch.load("weights.pt"))
+    optimizer = torch.optim.Adam(painter.parameters())
+    for x, y in torch.load("batches.pt"):
+        optimizer.zero_grad()
+        mse_loss(judge(painter(x)), judge(y)).backward()
+        optimizer.step(){mark}
+"""
+twins(
+    "a second network is forgotten, or has weights of its own and judges the first",
+    JUDGED.format(loaded="painter", mark="  # <- GK105"),
+    JUDGED.format(loaded="judge", mark=""),
+)
+
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:

@@ -71,6 +71,24 @@ def test_a_head_swapped_after_the_optimizer_was_built_is_reported() -> None:
     assert script.alarms() == ["GK105:7"]
 
 
+def test_a_network_with_weights_of_a_file_is_meant_to_stay_as_it_is() -> None:
+    script = encoder_only()
+    script.restore(accounts=("decoder",))
+    script.train(3, *BOTH)
+    script.close()
+
+    assert script.alarms() == []
+
+
+def test_weights_put_back_in_memory_say_nothing_of_that() -> None:
+    script = encoder_only()
+    script.restore(accounts=("decoder",), disk=False)
+    script.train(3, *BOTH)
+    script.close()
+
+    assert script.alarms() == ["GK105:7"]
+
+
 def test_an_optimizer_that_comes_later_is_in_time_before_the_second_step() -> None:
     script = encoder_only()
     script.train(1, *BOTH)

@@ -35,7 +35,8 @@ for x in torch.randn(6, 8, 4):
     optimizer.step()
 ```
 
-Optimizing an input or an embedding through a fixed model is fine.
+Optimizing an input or an embedding through a fixed model is fine, and so is a network whose weights
+were loaded from a file and that no optimizer was given: it judges the others.
 """
 
 from collections.abc import Iterator
@@ -71,5 +72,6 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
 
 
 def _served(account: Account) -> bool:
-    """Its weights are moved by hand instead, or by code that was not seen."""
-    return account.moved or bool(account.spenders) or account.escaped
+    """Its weights came from a file, are moved by hand instead, or by code that was not seen."""
+    loaded = account.loaded_at is not None
+    return loaded or account.moved or bool(account.spenders) or account.escaped
