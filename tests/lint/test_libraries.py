@@ -662,6 +662,7 @@ WRAPPED = (
 from somewhere import Distributed, Wrapped
 net = Wrapped(model)
 opt = Distributed(net.parameters(), around=optimizer)
+{first}
 for x in loader:
     net(x).mean().backward()
     nn.utils.clip_grad_norm_(net.parameters(), 1.0)
@@ -672,9 +673,13 @@ for x in loader:
 
 
 def test_what_is_not_seen_around_a_network_or_an_optimizer_is_a_wrapper() -> None:
-    check(WRAPPED.format(mark="", zero="opt.zero_grad()"))
-    check(WRAPPED.format(mark="", zero="model.zero_grad()"))
-    check(WRAPPED.format(mark="  # GK101", zero="pass"))
+    check(WRAPPED.format(first="", mark="", zero="opt.zero_grad()"))
+    check(WRAPPED.format(first="", mark="", zero="model.zero_grad()"))
+    check(WRAPPED.format(first="opt.zero_grad()", mark="  # GK101", zero="pass"))
+
+
+def test_what_is_around_an_optimizer_may_zero_where_nobody_else_does() -> None:
+    check(WRAPPED.format(first="", mark="", zero="pass"))
 
 
 CHOSEN = """\
