@@ -575,3 +575,28 @@ def test_a_static_method_that_trains_on_one_batch_is_called_for_each() -> None:
 
     assert told(code.format(first=credit, second=spend)) == []
     assert told(code.format(first=spend, second=credit)) == ["GK102"]
+
+
+def test_a_part_of_a_network_is_zeroed_with_what_is_around_the_network() -> None:
+    code = """
+    import torch
+    from torch import nn
+    from transformers import BertModel, BertPreTrainedModel
+
+    class Net(BertPreTrainedModel):
+        def __init__(self, config):
+            super().__init__(config)
+            self.bert = BertModel(config)
+
+    model = Net.from_pretrained("base")
+    optimizer = torch.optim.AdamW(model.bert.parameters())
+    model = nn.DataParallel(model)
+    for batch in loader:
+        loss = model(**batch)[0]
+        loss.mean().backward()
+        optimizer.step()
+        {zero}
+    """
+
+    assert told(code.format(zero="model.zero_grad()")) == []
+    assert told(code.format(zero="pass")) == ["GK101"]

@@ -137,7 +137,7 @@ def as_module(m: Machine, value: Unknown) -> Module:
     role = role_of(m, value)
     if isinstance(role, Module):
         return role
-    made = None
+    made = whole = None
     if value.of is not None:
         whole = module_of(value.of)
         if whole is None and isinstance(value.of, Unknown):
@@ -146,7 +146,10 @@ def as_module(m: Machine, value: Unknown) -> Module:
             whole = as_module(m, value.of) if inner else None
         if whole is not None and whole.own is not None:
             made = whole.child(value.name)
-    made = made or _around(m, value) or _from_elsewhere(name_of(m, value), handed_in=value.given)
+    if made is None:
+        made = _around(m, value) or _from_elsewhere(name_of(m, value), handed_in=value.given)
+        if whole is not None:
+            whole.takes_in(value.name, made)
     made.me = made
     take_for(m, value, made)
     m.state(Parts).turns_out(value, made)
