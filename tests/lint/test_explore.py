@@ -175,3 +175,50 @@ def test_a_file_that_trains_around_a_loop_of_another_file_has_a_budget_of_its_ow
     one = budget({"attacks.py": ATTACK, "a.py": DEFEND, "b.py": "import attacks\n"})
     two = budget({"attacks.py": ATTACK, "a.py": DEFEND, "b.py": DEFEND})
     assert two - one == TOTAL
+
+
+def test_every_mode_is_tried_before_something_is_missed_in_all_of_them() -> None:
+    code = """
+    import argparse
+    import torch
+    from torch import nn
+
+    class Stored(torch.utils.data.Dataset):
+        def __init__(self, path):
+            self.x, self.y = torch.load(path)
+            if len(self.x.shape) < 3:
+                self.x = self.x.unsqueeze(2)
+            if self.x.shape.index(min(self.x.shape)) != 1:
+                self.x = self.x.permute(0, 2, 1)
+            if self.x.is_sparse:
+                self.x = self.x.to_dense()
+
+        def __getitem__(self, index):
+            return self.x[index], self.y[index]
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mode")
+    mode = parser.parse_args().mode
+    loader = torch.utils.data.DataLoader(Stored("train.pt"))
+    model, contrast = nn.Linear(4, 4), nn.Linear(4, 1)
+    if mode == "fine_tune":
+        model.load_state_dict(torch.load("last.pt"))
+    if mode == "linear" or "tl" in mode:
+        model.load_state_dict(torch.load("first.pt"))
+    optimizer = torch.optim.Adam(model.parameters())
+    other = torch.optim.Adam(contrast.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        other.zero_grad()
+        features = model(x)
+        if mode == "contrast":
+            loss = {loss}.mean()
+        else:
+            loss = nn.functional.mse_loss(features, y)
+        loss.backward()
+        optimizer.step()
+        other.step()
+    """
+
+    assert told(code.format(loss="contrast(features)")) == []
+    assert "GK103" in told(code.format(loss="features"))

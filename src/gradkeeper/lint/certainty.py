@@ -38,7 +38,7 @@ def _cannot_be(run: Run, runs: list[Run]) -> bool:
 
 
 def _speaks(run: Run, finding: Finding) -> bool:
-    if finding.rule in FROM_ABSENCE and not run.ended:
+    if finding.rule in FROM_ABSENCE and not (run.ended and run.settled):
         return False
     return may_speak(run, finding)
 

@@ -112,6 +112,8 @@ class Run:
     """By finding: the setting that makes it go away, if only that one is changed."""
     partial: bool = False
     """Begun in a function that nobody calls, of a program that steps somewhere."""
+    settled: bool = True
+    """Of each setting that it asked for, another run has the other side."""
     lines: frozenset[tuple[str, int]] = frozenset()
     """Where something happened: a run that never came to a line says nothing of it."""
     under: dict[tuple[str, int], tuple[Hashable, ...]] = field(default_factory=dict)
@@ -362,13 +364,20 @@ class _Exploration:
             nothing_new = (
                 nothing_new + 1 if any(_alike(run, earlier) for earlier in self.runs) else 0
             )
-            if nothing_new == PATIENCE or (nothing_new and not any(map(_trains, self.runs))):
+            if nothing_new and not any(map(_trains, self.runs)):
                 break
+            if nothing_new == PATIENCE:
+                # What was found may hang on a setting that was not tried the other way yet.
+                suspected = any(map(_tells, self.runs))
+                self.waiting = [plan for plan in self.waiting if suspected and plan.settings]
             if name in self.groups:
                 self._go_on_from_group(run, *self.groups[name])
                 continue
             self.runs.append(run)
             self._go_on_from(run)
+        tried = {setting for run in self.runs for setting in run.settings.items()}
+        for run in self.runs:
+            run.settled = all((key, not answer) in tried for key, answer in run.settings.items())
         _verify(program, root, self.runs, self.tried)
 
     def _go_on_from(self, run: Run) -> None:
@@ -446,6 +455,10 @@ class _Exploration:
 
 def _trains(run: Run) -> bool:
     return run.spends or any(isinstance(event, ev.Backward) for event in run.tape)
+
+
+def _tells(run: Run) -> bool:
+    return any(finding.severity is not Severity.INFO for finding in run.findings.values())
 
 
 def _alike(run: Run, other: Run) -> bool:
