@@ -62,11 +62,6 @@ class Itinerary(Stateful):
         target = Target(state)
         self.target = target if target.loops else None
 
-    @property
-    def place(self) -> tuple[Any, ...]:
-        """Changes whenever the program has gone on."""
-        return self.started, self._running, None if self.loop is None else self.loop.place
-
 
 class Target:
     """The place that a checkpoint was saved at."""
