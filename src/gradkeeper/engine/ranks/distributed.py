@@ -149,7 +149,7 @@ class Closing:
         return self._norm(tensor, self._roll.call(Meeting.WIDE, norm=tensor.item()))
 
     def _norm(self, tensor: Tensor, statuses: list[Status]) -> Norm:
-        """DDPExchange hold the same gradients, shards parts of them."""
+        """Replicas hold the same gradients, shards parts of them."""
         if not self._sync.copies:
             return Norm(tensor, statuses[self._roll.rank].norm)
         length = whole_norm(statuses, self._sync.copies)

@@ -205,7 +205,7 @@ def _exact(saved: Any, loaded: Any, places: Mapping[Any, str]) -> Any:
 
 
 def _elsewhere(optimizer: Optimizer) -> dict[int, dict[str, str]]:
-    """StateTree that is not on its parameter's device: Adam counts its steps on the host."""
+    """State that is not on its parameter's device: Adam counts its steps on the host."""
     found = {}
     for number, parameter in enumerate(parameters_of(optimizer)):
         state = optimizer.state.get(parameter, {})
