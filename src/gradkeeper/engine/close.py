@@ -102,23 +102,23 @@ def measured(owner: Owner, pending: Pending, journal: Journal) -> Norm:
     refuse_empty(pending, held=bool(held))
     unscale(owner, journal)
     tensor = total_norm(held)
-    length, pending.weights = pending.weights.settled(tensor)
+    length, pending.tally = pending.tally.settled(tensor)
     return Norm(tensor, length)
 
 
 def prepare(owner: Owner, pending: Pending, shared: Shared) -> float:
     """Makes the gradients what a step may spend, and returns their norm before clipping."""
     norm = shared.ranks.measured(owner, pending)
-    weights = pending.weights
-    assert isinstance(weights, Tally), "measured, so known on the host"
-    if not weights.total:
+    tally = pending.tally
+    assert isinstance(tally, Tally), "measured, so known on the host"
+    if not tally.total:
         raise RefusedError(NO_WEIGHT)
     if not norm.finite:
         norm = shared.ranks.reconsidered(norm, owner.parameters)
         if not norm.finite:
             raise RefusedError(_nonfinite(owner), nonfinite=True)
-    _note(owner, shared, owner.clip.finish(owner.parameters, weights.scale, norm))
-    return norm.length * weights.scale
+    _note(owner, shared, owner.clip.finish(owner.parameters, tally.scale, norm))
+    return norm.length * tally.scale
 
 
 def finish_step(owner: Owner, shared: Shared, pending: Pending, norm: float | None) -> None:
@@ -213,7 +213,7 @@ class Evaluations:
         if self.first is None:
             self.first, self.norm = pending, norm
         assert pending.loss is not None, "prepare refuses a window without a loss"
-        return pending.loss * (pending.weights.first / pending.weights.total)
+        return pending.loss * (pending.tally.first / pending.tally.total)
 
 
 def settle_by_closure(

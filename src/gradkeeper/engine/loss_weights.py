@@ -97,12 +97,12 @@ class DeviceTally:
 LossWeights = Tally | DeviceTally
 
 
-def counted(weights: LossWeights, weight: Weight) -> LossWeights:
+def counted(tally: LossWeights, weight: Weight) -> LossWeights:
     """One more weight; from the first one that lives on a device, the tally lives there too."""
-    if isinstance(weight, Tensor) and isinstance(weights, Tally):
-        weights = DeviceTally.following(weights, weight.device)
-    weights.count(weight)  # type: ignore[arg-type]
-    return weights
+    if isinstance(weight, Tensor) and isinstance(tally, Tally):
+        tally = DeviceTally.following(tally, weight.device)
+    tally.count(weight)  # type: ignore[arg-type]
+    return tally
 
 
 def checked(weight: object) -> Weight:
@@ -134,7 +134,7 @@ LossReduction = Literal["mean", "sum"]
 
 @dataclass(slots=True)
 class Pending:
-    weights: LossWeights = field(default_factory=Tally)
+    tally: LossWeights = field(default_factory=Tally)
     counted: int = 0
     """Backward calls that counted a weight, zero included."""
     credits: int = 0
@@ -155,15 +155,15 @@ class Pending:
             known = 1.0 if known is None else known
         else:
             self._check_uncounted(known)
-            known = self.weights.last
+            known = self.tally.last
         if isinstance(known, Tensor) or known:
             # First: an error that is caught inside the block must leave no weight behind. A loss
             # of weight 0 may be anything, and is not looked at.
             check_loss(loss)
         if counts:
-            self.weights = counted(self.weights, known)
+            self.tally = counted(self.tally, known)
             self.counted += 1
-        return self.weights.mean_factor if reduction == "mean" else self.weights.sum_factor
+        return self.tally.mean_factor if reduction == "mean" else self.tally.sum_factor
 
     def _check_uncounted(self, weight: Weight | None) -> None:
         if not self.counted:
@@ -171,7 +171,7 @@ class Pending:
                 "counts=False is for a further loss over the items of the call before, "
                 "and this is the window's first call"
             )
-        last = self.weights.last
+        last = self.tally.last
         if isinstance(weight, float) and weight != last:
             raise WeightError(
                 f"counts=False takes the weight of the call before, {last}, and this one says "
@@ -186,9 +186,9 @@ class Pending:
     def mean_loss(self) -> float | None:
         if self.loss is None:
             return None
-        if isinstance(self.weights, Tally):
-            return self.loss.item() * self.weights.scale
-        return (self.loss * self.weights.first / self.weights.total).item()
+        if isinstance(self.tally, Tally):
+            return self.loss.item() * self.tally.scale
+        return (self.loss * self.tally.first / self.tally.total).item()
 
     def add_loss(self, loss: Tensor, factor: LossFactor) -> None:
         value = loss.detach()

@@ -104,7 +104,7 @@ class Window:
     @property
     def weight(self) -> float:
         """The sum of the weights so far."""
-        return float(self._pending.weights.total)
+        return float(self._pending.tally.total)
 
     # The block
 

@@ -60,7 +60,7 @@ class EventLog:
         self._report = report
         self.rank = rank
         self._reads = reads
-        self.tally = RankHistory()
+        self.history = RankHistory()
         self._keys: list[EventKey] = []
         self._told: list[Told] = []
         """For each key, what the rules said of it and was reported."""
@@ -117,7 +117,7 @@ class EventLog:
             lines=tuple(key[1] for key in pattern if key[0] is ev.Backward),
         )
         self._write(again)
-        self.tally.repeat(
+        self.history.repeat(
             sum(key[0] is ev.Backward and bool(key[SYNCED]) for key in pattern), times
         )
         for finding in self._auditor.post(again):
@@ -133,7 +133,7 @@ class EventLog:
         event = self._event(key, late)
         self.trained = self.trained or key[0] in (ev.Backward, ev.Step)
         self._write(event)
-        self.tally.take(event)
+        self.history.take(event)
         told: Told = set()
         self._keys.append(key)
         self._told.append(told)

@@ -184,7 +184,7 @@ class Recorder:
         if thread is threading.current_thread() or not thread.is_alive():
             self.manual.notice(self.cohorts.everyone(), site)
         self.accounts.post(ev.Close, site)
-        self.log.tally.close()
+        self.log.history.close()
         if self.replicas is not None:
             for name, optimizer in self.optimizers.named():
                 self.replicas.end(name, optimizer)

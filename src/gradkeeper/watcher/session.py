@@ -95,7 +95,7 @@ class Watch:
     def runs(self) -> list[RepeatedTurns] | None:
         """What this rank did from one exchange of gradients to the next; None if several threads
         exchange, for nobody knows in which order."""
-        held = [recorder.log.tally for recorder in self._recorders if recorder.log.tally.runs]
+        held = [recorder.log.history for recorder in self._recorders if recorder.log.history.runs]
         if len(held) > 1:
             return None
         return held[0].runs if held else []

@@ -45,15 +45,15 @@ if TYPE_CHECKING:
 def counts_of(pending: Pending, norm: Tensor | None) -> tuple[dict[str, float], Tally]:
     """This rank's numbers for the roll call, and its weights: the window's one wait for the device,
     since what is read after the first number is there already."""
-    length, weights = pending.weights.settled(torch.zeros(()) if norm is None else norm)
+    length, tally = pending.tally.settled(torch.zeros(()) if norm is None else norm)
     facts = {
-        "weight": weights.total,
+        "weight": tally.total,
         "counted": pending.counted,
         "credits": pending.credits,
         "loss": 0.0 if pending.loss is None else pending.loss.item(),
         "norm": length,
     }
-    return facts, weights
+    return facts, tally
 
 
 def put_totals(pending: Pending, statuses: list[Status], unit: float, last: float) -> None:
@@ -63,7 +63,7 @@ def put_totals(pending: Pending, statuses: list[Status], unit: float, last: floa
     Gradients were averaged, so the unit counts once for each rank; the loss follows them.
     """
     ranks = len(statuses)
-    pending.weights = Tally(unit * ranks, sum(status.weight for status in statuses), last)
+    pending.tally = Tally(unit * ranks, sum(status.weight for status in statuses), last)
     pending.counted = int(sum(status.counted for status in statuses))
     pending.credits = int(sum(status.credits for status in statuses))
     if pending.credits:
@@ -93,7 +93,7 @@ class Closing:
         early = bool(held) and not owner.precision.scaler
         tensor = self._sync.norm(owner.parameters) if early else None
         try:
-            facts, weights = counts_of(pending, tensor)
+            facts, tally = counts_of(pending, tensor)
         except WeightError:
             self.call(Health.FAILED_LATE, stream, handed)
             raise
@@ -103,7 +103,7 @@ class Closing:
         self._raise_if_failed(statuses)
         check_same_items(statuses, self._sync.alike)
         own = [statuses[group[0]] for group in self._sync.alike] or statuses
-        put_totals(pending, own, self._roll.unit, weights.last)
+        put_totals(pending, own, self._roll.unit, tally.last)
         if not (pending.counted and pending.credits):
             refuse_empty(pending, held=bool(held))
         exchange = any(status.unsynced for status in statuses)
@@ -382,8 +382,8 @@ class Distributed(Ranks):
             weight = 0.0 if counts else None
         if self.roll.needs_unit:
             self.roll.ask_for_unit(1.0 if weight is None else float(checked(weight)))
-        if not pending.counted and isinstance(pending.weights, Tally):
-            pending.weights.first = self.roll.unit
+        if not pending.counted and isinstance(pending.tally, Tally):
+            pending.tally.first = self.roll.unit
         return weight
 
     def credited(self) -> bool | None:

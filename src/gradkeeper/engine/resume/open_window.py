@@ -37,7 +37,7 @@ class OpenWindow:
             "size": self.size,
             "read": self.read,
             "opening": self.opening,
-            "weights": _weights_state(pending.weights),
+            "weights": _tally_state(pending.tally),
             "counted": pending.counted,
             "credits": pending.credits,
             "loss": pending.loss,
@@ -74,7 +74,7 @@ def window_of(state: StateTree, device: torch.device) -> OpenWindow:
     """Takes over the state's tensors: those of a state that somebody keeps are cloned first."""
     loss = state["loss"]
     pending = Pending(
-        weights=_weights_of(state["weights"], device),
+        tally=_tally_of(state["weights"], device),
         counted=state["counted"],
         credits=state["credits"],
         loss=None if loss is None else loss.to(device),
@@ -132,12 +132,12 @@ def _put(parameter: Tensor, gradient: Tensor) -> None:
     parameter.grad = gradient
 
 
-def _weights_state(weights: LossWeights) -> StateTree:
-    names = TALLY if isinstance(weights, Tally) else (*TALLY, "least")
-    return {name: getattr(weights, name) for name in names}
+def _tally_state(tally: LossWeights) -> StateTree:
+    names = TALLY if isinstance(tally, Tally) else (*TALLY, "least")
+    return {name: getattr(tally, name) for name in names}
 
 
-def _weights_of(state: StateTree, device: torch.device) -> LossWeights:
+def _tally_of(state: StateTree, device: torch.device) -> LossWeights:
     if "least" not in state:
         return Tally(**state)
     return DeviceTally(**{name: tensor.to(device) for name, tensor in state.items()})
