@@ -37,9 +37,11 @@ def with_tensors(value: Any, change: Callable[[Tensor], Any]) -> Any:
 
 def with_leaves(value: Any, kind: type[LeafValue], change: Callable[[LeafValue], Any]) -> Any:
     """The same tree with each value of that kind changed."""
-    if isinstance(value, kind):
-        return change(value)
-    return mapped(value, lambda part: with_leaves(part, kind, change))
+
+    def walk(value: Any) -> Any:
+        return change(value) if isinstance(value, kind) else mapped(value, walk)
+
+    return walk(value)
 
 
 def leaves(value: Any) -> Iterator[Any]:
