@@ -4,8 +4,7 @@ feed           where a run is in its loader: what every kind of loader's feed do
 choose_feed    which feed fits a loader; and that of a list of batches
 map_style      DataLoader over a map-style dataset, its indices and its workers
 samplers       what samplers hold, and the number that shuffles
-stated         loaders that know their own place
-worker_draws   what the workers of those draw
+stated         loaders that know their own place, and what their workers draw
 read_again     anything else, by reading up to its place
 libraries      what is known of other people's loaders
 replay         calls that draw random numbers, made again

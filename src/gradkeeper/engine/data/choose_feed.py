@@ -11,8 +11,7 @@ from gradkeeper.engine.data.map_style import SampledFeed
 from gradkeeper.engine.data.read_again import ReadFeed
 from gradkeeper.engine.data.samplers import chain, index_sampler, is_stateful
 from gradkeeper.engine.data.signature import length_of, signature_of
-from gradkeeper.engine.data.stated import StatedFeed
-from gradkeeper.engine.data.worker_draws import keeps_draws
+from gradkeeper.engine.data.stated import StatedFeed, keeps_draws
 from gradkeeper.torch_private import can_be_copied
 
 Unstated = Literal["read", "refuse"]
