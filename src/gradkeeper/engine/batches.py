@@ -15,7 +15,6 @@ from gradkeeper.engine.journal import Journal
 from gradkeeper.model.events import Batch, EpochBegin, EpochEnd
 
 if TYPE_CHECKING:
-    from gradkeeper.engine.ranks.uneven_data import EvenStream
     from gradkeeper.engine.resume.open_window import OpenWindow
 
 # Batches moved to a device, whatever they are made of.
@@ -74,8 +73,50 @@ class Position:
     """Batches of this epoch that are behind: handed out, or failed on."""
 
 
+class MicroBatches(Protocol):
+    """A loader read epoch by epoch: by one process (`Stream`), or by several ranks in step."""
+
+    @property
+    def length(self) -> int | None: ...
+
+    @property
+    def position(self) -> Position: ...
+
+    @property
+    def feed(self) -> Feed: ...
+
+    @property
+    def ended(self) -> bool: ...
+
+    @property
+    def between(self) -> bool:
+        """Whether all that was fetched is handed out: the position can be kept."""
+
+    def begin_epoch(self) -> None: ...
+
+    def resume_epoch(self, position: Position, state: dict[str, Any], *, ended: bool) -> None:
+        """Goes on where another process was. The random generators are to be set after this."""
+
+    def pass_over(self, position: Position) -> None:
+        """Another process has read it to its end."""
+
+    def more(self) -> bool:
+        """Whether the epoch has another batch; asked between windows."""
+
+    def goes_on(self) -> bool:
+        """Whether the window may read one more; several ranks agree on that."""
+
+    def read(self) -> Any:
+        """The next batch, or END."""
+
+    def state(self) -> dict[str, Any]:
+        """Beside its position."""
+
+    def restore(self, state: dict[str, Any]) -> None: ...
+
+
 class Stream:
-    """A loader read epoch by epoch.
+    """A loader read by one process.
 
     Where the loader has a length, that decides when an epoch ends. Looking one batch ahead would
     do for every loader, but it changes bits where a dataset draws random numbers in the main
@@ -96,7 +137,6 @@ class Stream:
 
     @property
     def between(self) -> bool:
-        """Whether all that was fetched is handed out: the position can be kept."""
         return self._ahead is END
 
     def begin_epoch(self) -> None:
@@ -111,12 +151,10 @@ class Stream:
             )
 
     def resume_epoch(self, position: Position, state: dict[str, Any], *, ended: bool) -> None:
-        """Goes on where another process was. The random generators are to be set after this."""
         self._open_epoch(position, ended=ended)
         self._batches = self.feed.resume(state)
 
     def pass_over(self, position: Position) -> None:
-        """Another process has read it to its end."""
         self.position, self.ended = position, True
 
     def _open_epoch(self, position: Position, *, ended: bool) -> None:
@@ -126,11 +164,9 @@ class Stream:
         self._journal.write(EpochBegin, source=SOURCE)
 
     def goes_on(self) -> bool:
-        """Whether the window may read one more; several ranks agree on that."""
         return True
 
     def state(self) -> dict[str, Any]:
-        """Beside its position."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -140,7 +176,6 @@ class Stream:
         return self._move(batch)
 
     def more(self) -> bool:
-        """Whether the epoch has another batch; asked between windows."""
         if self.ended or self._ahead is not END:
             return not self.ended
         if self.length is not None and self.position.batch < self.length:
@@ -151,7 +186,7 @@ class Stream:
         return not self.ended
 
     def read(self) -> Any:
-        """The next batch, or END. A loader with a length is not asked beyond it."""
+        """A loader with a length is not asked beyond it."""
         if self.ended or (self._ahead is END and self.position.batch == self.length):
             return END
         batch, self._ahead = self._ahead, END
@@ -178,7 +213,7 @@ class Stream:
             raise
 
 
-def group_of(stream: "Stream | EvenStream", size: int) -> list[Any]:
+def group_of(stream: MicroBatches, size: int) -> list[Any]:
     """The next micro-batches, at most `size`."""
     group: list[Any] = []
     while len(group) < size:
@@ -200,7 +235,7 @@ class EngineLoop:
     kind: LoopKind
     size: int
     epochs: int
-    stream: "Stream | EvenStream"
+    stream: MicroBatches
     loader: int
     """Which of the engine's loaders it reads, by the order of their first use."""
     handed: int = 0

@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 from gradkeeper.checkpoint.store import KEEP
 from gradkeeper.checkpoint.weight_files import SHARD_BYTES, Form
-from gradkeeper.engine.batches import EngineLoop, LoopKind, Stream, mover
+from gradkeeper.engine.batches import EngineLoop, LoopKind, MicroBatches, Stream, mover
 from gradkeeper.engine.data.choose_feed import UNSTATED, Unstated
 from gradkeeper.engine.determinism import Probe, ask_for_determinism, on_gpu
 from gradkeeper.engine.errors import EngineError, SetupError, UnknownOwnerError, UnusedWindowError
@@ -26,7 +26,7 @@ from gradkeeper.engine.progress import (
     values_of,
     windows_in,
 )
-from gradkeeper.engine.ranks import EvenStream, Sync, ranks_of
+from gradkeeper.engine.ranks import Sync, ranks_of
 from gradkeeper.engine.resume.run_folder import folder_of
 from gradkeeper.engine.resume.saver import Saver
 from gradkeeper.engine.resume.weights import export, weights_of
@@ -300,7 +300,7 @@ class Engine:
         stream = self._shared.ranks.even(Stream(loader, feed, self._move, self._journal))
         return EngineLoop(kind, size, epochs, stream, number)
 
-    def _epochs(self, loop: EngineLoop) -> Iterator[Stream | EvenStream]:
+    def _epochs(self, loop: EngineLoop) -> Iterator[MicroBatches]:
         """The same stream, once for each epoch that is left."""
         try:
             for epoch in loop.epochs_left():
@@ -317,7 +317,7 @@ class Engine:
         finally:
             self._progress.end()
 
-    def _more(self, stream: Stream | EvenStream) -> bool:
+    def _more(self, stream: MicroBatches) -> bool:
         self._shared.ranks.meet(stream)
         if self._shared.asked and stream.between:
             self._shared.boundary()

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from gradkeeper.engine.batches import group_of
+from gradkeeper.engine.batches import MicroBatches, Stream, group_of
 from gradkeeper.engine.close import measured
 from gradkeeper.engine.gradients import Norm, gradients, reconsidered
 from gradkeeper.engine.journal import Journal
@@ -13,9 +13,7 @@ from gradkeeper.engine.ranks.base import Ranks
 from gradkeeper.tree import StateTree
 
 if TYPE_CHECKING:
-    from gradkeeper.engine.batches import Stream
     from gradkeeper.engine.owner import Owner
-    from gradkeeper.engine.ranks.uneven_data import EvenStream
     from gradkeeper.engine.window import Window
 
 
@@ -28,10 +26,10 @@ class SingleProcess(Ranks):
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
-    def even(self, stream: "Stream") -> "Stream":
+    def even(self, stream: Stream) -> Stream:
         return stream
 
-    def group(self, stream: "Stream | EvenStream", size: int) -> list[Any]:
+    def group(self, stream: MicroBatches, size: int) -> list[Any]:
         return group_of(stream, size)
 
     def wanted(self, *, save: bool, stop: bool) -> tuple[bool, bool]:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.optim import LBFGS
 
 from gradkeeper.engine.backward import Crediting, warn_of_coupled_layers
-from gradkeeper.engine.batches import END, Stream
+from gradkeeper.engine.batches import END, MicroBatches
 from gradkeeper.engine.close import Outcome, settle, settle_by_closure, zero
 from gradkeeper.engine.errors import (
     ClosedWindowError,
@@ -19,7 +19,6 @@ from gradkeeper.engine.errors import (
 )
 from gradkeeper.engine.loss_weights import LossReduction, Pending, Weight
 from gradkeeper.engine.owner import Owner
-from gradkeeper.engine.ranks import EvenStream
 from gradkeeper.engine.resume.open_window import OpenWindow, kept_gradients
 from gradkeeper.engine.shared import Shared
 from gradkeeper.model import events as ev
@@ -37,7 +36,7 @@ class Window:
         owner: Owner,
         shared: Shared,
         *,
-        stream: Stream | EvenStream | None = None,
+        stream: MicroBatches | None = None,
         size: int = 0,
         again: OpenWindow | None = None,
     ) -> None:
@@ -268,7 +267,7 @@ class Window:
             )
         return self._micro_batches(self._stream)
 
-    def _micro_batches(self, stream: Stream | EvenStream) -> Iterator[Any]:
+    def _micro_batches(self, stream: MicroBatches) -> Iterator[Any]:
         yield from self._kept
         while self.read < self.size:
             self._must_be_open("read")

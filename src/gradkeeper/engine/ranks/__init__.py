@@ -13,6 +13,5 @@ uneven_data      loaders of different lengths, read in step
 
 from gradkeeper.engine.ranks.base import Ranks, Sync
 from gradkeeper.engine.ranks.setup import ranks_of
-from gradkeeper.engine.ranks.uneven_data import EvenStream
 
-__all__ = ["EvenStream", "Ranks", "Sync", "ranks_of"]
+__all__ = ["Ranks", "Sync", "ranks_of"]

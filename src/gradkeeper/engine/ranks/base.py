@@ -20,9 +20,8 @@ from gradkeeper.tree import StateTree
 
 if TYPE_CHECKING:
     from gradkeeper.engine.backward import Crediting
-    from gradkeeper.engine.batches import Stream
+    from gradkeeper.engine.batches import MicroBatches, Stream
     from gradkeeper.engine.owner import Owner
-    from gradkeeper.engine.ranks.uneven_data import EvenStream
     from gradkeeper.engine.window import Window
 
 Sync = Literal["last", "every", "shards"]
@@ -41,10 +40,10 @@ class Ranks(Stateful, Protocol):
 
     # The loop
 
-    def even(self, stream: "Stream") -> "Stream | EvenStream":
+    def even(self, stream: "Stream") -> "MicroBatches":
         """The stream as this rank reads it."""
 
-    def group(self, stream: "Stream | EvenStream", size: int) -> list[Any]:
+    def group(self, stream: "MicroBatches", size: int) -> list[Any]:
         """The group of micro-batches that this rank is handed."""
 
     def left(self) -> None:
@@ -64,7 +63,7 @@ class Ranks(Stateful, Protocol):
     def wanted(self, *, save: bool, stop: bool) -> tuple[bool, bool]:
         """What all ranks have heard of, from this one or another, since they last saved."""
 
-    def meet(self, stream: "Stream | EvenStream | None" = None) -> None:
+    def meet(self, stream: "MicroBatches | None" = None) -> None:
         """For what is wanted at this place of the program, if the ranks do not meet here anyway."""
         return
 
@@ -86,7 +85,7 @@ class Ranks(Stateful, Protocol):
 
     # A window
 
-    def open(self, window: "Window", stream: "Stream | EvenStream | None") -> None:
+    def open(self, window: "Window", stream: "MicroBatches | None") -> None:
         return
 
     def by_closure(self) -> None:

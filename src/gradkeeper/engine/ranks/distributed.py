@@ -34,7 +34,7 @@ from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:
     from gradkeeper.engine.backward import Crediting
-    from gradkeeper.engine.batches import Stream
+    from gradkeeper.engine.batches import MicroBatches, Stream
     from gradkeeper.engine.owner import Owner
     from gradkeeper.engine.window import Window
 
@@ -221,7 +221,7 @@ class Distributed(Ranks):
     def even(self, stream: "Stream") -> EvenStream:
         return EvenStream(stream, self)
 
-    def group(self, stream: "Stream | EvenStream", size: int) -> list[Any]:
+    def group(self, stream: "MicroBatches", size: int) -> list[Any]:
         """A group of micro-batches; the last one again, at weight 0, where this rank has none."""
         assert isinstance(stream, EvenStream), "made by even()"
         return self._groups.take(stream, size)
@@ -242,7 +242,7 @@ class Distributed(Ranks):
             self.roll.saving = self.roll.wants_save = False
         return heard, self.roll.stopping
 
-    def meet(self, stream: "Stream | EvenStream | None" = None) -> None:
+    def meet(self, stream: "MicroBatches | None" = None) -> None:
         self._groups.over()
         if stream is None:
             check_all_save(self.roll.call(Meeting.SAVE))
@@ -277,7 +277,7 @@ class Distributed(Ranks):
 
     # A window
 
-    def open(self, window: "Window", stream: "Stream | EvenStream | None") -> None:
+    def open(self, window: "Window", stream: "MicroBatches | None") -> None:
         assert stream is None or isinstance(stream, EvenStream), "made by even()"
         self.roll.open_window()
         self._parted = self._by_closure = False

@@ -30,7 +30,7 @@ UNKNOWN = -1
 
 
 class EvenStream:
-    """As Stream, for several ranks."""
+    """MicroBatches of one rank among several."""
 
     def __init__(self, stream: Stream, ranks: "Distributed") -> None:
         self._stream = stream
