@@ -9,7 +9,7 @@ import re
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from gradkeeper.checkpoint import checkpoint
 from gradkeeper.checkpoint.checkpoint import (
@@ -39,6 +39,13 @@ from gradkeeper.checkpoint.storage import LATEST, MANIFEST, storage_at
 NUMBERED = re.compile(r"save-(\d{6,})")
 KEEP = 3
 """How many of the newest stay, where nobody says."""
+
+
+class Retention(TypedDict, total=False):
+    """Which checkpoints stay: what `Store` takes of it, for those who pass it on."""
+
+    keep: int
+    keep_every: int | None
 
 
 class Store:

@@ -5,11 +5,12 @@ import sys
 import time
 import uuid
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from gradkeeper.checkpoint import Checkpoint, ReadError, Store, WriteBehind, WriteError
 from gradkeeper.checkpoint.checkpoint import Assemble
 from gradkeeper.checkpoint.peers import Peers, first_of
+from gradkeeper.checkpoint.store import Retention
 from gradkeeper.engine.errors import OtherRunError, SetupError
 
 if TYPE_CHECKING:
@@ -24,13 +25,12 @@ class Folder:
         self,
         url: str | os.PathLike[str],
         *,
-        keep: int,
-        keep_every: int | None,
         overwrite: bool,
         peers: Peers | None,
+        **retention: Unpack[Retention],
     ) -> None:
         try:
-            self.store = Store(url, keep=keep, keep_every=keep_every, peers=peers)
+            self.store = Store(url, peers=peers, **retention)
         except ValueError as error:
             raise SetupError(str(error)) from None
         self.run: str = self.store.peers.gather(uuid.uuid4().hex)[0]
@@ -120,10 +120,9 @@ def folder_of(
     url: str | os.PathLike[str] | None,
     ranks: "Ranks",
     *,
-    keep: int,
-    keep_every: int | None,
     overwrite: bool,
+    **retention: Unpack[Retention],
 ) -> Folder | None:
     if url is None:
         return None
-    return Folder(url, keep=keep, keep_every=keep_every, overwrite=overwrite, peers=ranks.peers())
+    return Folder(url, overwrite=overwrite, peers=ranks.peers(), **retention)
