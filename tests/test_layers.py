@@ -86,6 +86,55 @@ def test_an_import_that_points_the_wrong_way_is_caught(layer: str, source: str) 
     assert trespasses(layer, source)
 
 
+# Files of one layer import each other one way too.
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def needs(source: str, modules: set[str]) -> set[str]:
+    """Those of the modules that a file imports, wherever the import stands; types aside."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
+    found = imports(ast.unparse(tree))
+    return {name if name in modules else name.rpartition(".")[0] for name in found} & modules
+
+
+def in_circles(graph: dict[str, set[str]]) -> list[str]:
+    """What is left when all that needs nothing is taken away, again and again."""
+    left = {name: wanted - {name} for name, wanted in graph.items()}
+    while ready := [name for name, wanted in left.items() if not wanted & left.keys()]:
+        for name in ready:
+            del left[name]
+    return sorted(left)
+
+
+def test_imports_go_round_in_no_circle() -> None:
+    modules = {module_of(path): path.read_text() for path in files()}
+    graph = {name: needs(source, set(modules)) for name, source in modules.items()}
+
+    assert any(graph.values())
+    assert in_circles(graph) == []
+
+
+def test_a_circle_of_imports_would_be_noticed() -> None:
+    modules = {"a", "b", "c"}
+    sources = {
+        "a": "from b import x",
+        "b": "def f():\n    import a",
+        "c": "import a\nif TYPE_CHECKING:\n    import c",
+    }
+    graph = {name: needs(source, modules) for name, source in sources.items()}
+
+    assert graph == {"a": {"b"}, "b": {"a"}, "c": {"a"}}
+    assert in_circles(graph) == ["a", "b", "c"]
+    assert in_circles({"a": {"b"}, "b": set(), "c": {"a"}}) == []
+
+
 # Private parts of torch: in one file, which says so.
 
 PRIVATE = "torch_private.py"

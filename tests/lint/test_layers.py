@@ -1,4 +1,4 @@
-"""Inside the linter, too, imports point one way, those inside functions included."""
+"""Inside the linter, too, there are layers."""
 
 import ast
 from pathlib import Path
@@ -23,24 +23,6 @@ def imports_of(path: Path) -> set[str]:
             elif node.module.startswith("gradkeeper.lint"):
                 found.add(node.module)
     return found
-
-
-def test_imports_go_round_in_no_circle() -> None:
-    files = list(SOURCE.rglob("*.py"))
-    graph = {
-        ".".join(("gradkeeper", "lint", *path.relative_to(SOURCE).with_suffix("").parts)): path
-        for path in files
-        if path.stem != "__init__"
-    }
-    waiting = {name: imports_of(path) & graph.keys() for name, path in graph.items()}
-
-    while ready := [name for name, needs in waiting.items() if not needs]:
-        for name in ready:
-            del waiting[name]
-        for needs in waiting.values():
-            needs.difference_update(ready)
-
-    assert not waiting
 
 
 def test_the_interpreter_knows_no_library() -> None:
