@@ -69,7 +69,7 @@ def reaches(loss: Tensor, parameters: Sequence[Tensor]) -> bool:
     return False
 
 
-# One backward: at its factor, in its precision, into its owner's parameters only.
+# The backward itself.
 
 
 class Crediting:

@@ -53,7 +53,7 @@ def moved(batch: Any, device: torch.device) -> Any:
     return batch.to(device) if hasattr(batch, "to") else batch
 
 
-# Micro-batches out of a loader, with their position: which epoch, how many batches asked for.
+# Their position: which epoch, how many batches asked for.
 
 
 SOURCE = "loader"
@@ -224,7 +224,7 @@ def group_of(stream: MicroBatches, size: int) -> list[Any]:
     return group
 
 
-# One call of windows() or batches(): what was asked for, and how far it has come.
+# A loop: what was asked for, and how far it has come.
 
 
 LoopKind = Literal["windows", "batches"]

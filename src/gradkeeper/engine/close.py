@@ -64,10 +64,7 @@ def update_scale(owner: Owner, journal: Journal, *, finite: bool) -> None:
     owner.precision.settle(finite=finite)
 
 
-# How a window is settled: normalise, unscale, clip, step, tick, zero; or nothing of it.
-#
-# A window that cannot be spent is refused, with a reason: its gradients are cleared, and the
-# weights stay as they were.
+# How a window is settled.
 
 
 OVERFLOW = "the scaled gradients overflowed in float16"
@@ -173,7 +170,7 @@ def _nonfinite(owner: Owner) -> str:
     return f"NaN or inf in the gradient of {', '.join(names[:3])}{more}"
 
 
-# Steps of optimizers that evaluate the loss themselves, as LBFGS does.
+# By closure.
 
 
 class BeforeStep:

@@ -1,4 +1,4 @@
-"""What lies in `.grad`: collected, measured, scaled, clipped, cleared. Knows no window."""
+"""What lies in `.grad`: collected, measured, scaled, clipped, cleared. Knows no optimizer."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,9 +9,6 @@ from typing import Protocol
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_value_, clip_grads_with_norm_
-
-# What lies in `.grad`: collected, measured, scaled, cleared. Knows no window and no optimizer.
-
 
 CPU = torch.device("cpu")
 PLAIN = {Tensor}

@@ -9,8 +9,6 @@ from gradkeeper.engine.errors import EngineWarning
 from gradkeeper.model import Event, Site, Tape
 from gradkeeper.source_line import NOWHERE, user_site
 
-# The engine writes down what it does: events on a tape, at the user's lines.
-#
 # A loop that runs for days must not grow, nor wait for its books: what happened is kept as it is
 # (0.3 us), the latest of it only, and made into events when somebody reads the tape.
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from gradkeeper.engine.errors import LossError, WeightError
 from gradkeeper.engine.gradients import NARROW
 
-# How much each loss of a window weighs. Plain numbers while weights are known on the host.
+# Plain numbers while weights are known on the host.
 #
 # Each weight enters relative to the window's first non-zero one: item counts in the thousands would
 # overflow fp16, and a window of one loss stays bit for bit the loss itself.

@@ -18,8 +18,6 @@ from gradkeeper.engine.schedule import Schedule, schedule_of
 from gradkeeper.model import Site
 from gradkeeper.model.events import Adopt, Open
 
-# An owner: a model, the optimizer that spends its gradients, and how.
-
 
 @dataclass(slots=True, eq=False)
 class Owner:

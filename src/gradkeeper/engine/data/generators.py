@@ -16,9 +16,8 @@ from torch.utils.data import DataLoader
 from gradkeeper import rng
 from gradkeeper.engine.errors import PositionError
 
-# Generators that a sampler, a dataset, a transform or a function holds, wherever in it they are.
-#
-# The near ones come first, and there is an end to the search: a dataset may hold a million items.
+# Generators that are held. The near ones come first, and there is an end to the search: a dataset
+# may hold a million items.
 
 
 # A search of 2000 objects takes about a millisecond.

@@ -266,7 +266,7 @@ class RecordedOrder:
         return index
 
 
-# A DataLoader over a map-style dataset: found again by its sampler, without reading data.
+# The feed.
 
 
 class SampledFeed:

@@ -17,9 +17,6 @@ from torch.utils.data import (
 
 from gradkeeper.engine.errors import PositionError
 
-# A loader's samplers, and what they themselves hold at the begin of an epoch.
-
-
 SCALARS = (int, float, bool, str)
 # The process's generators give these a seed or an order at the first index, and nothing after it.
 DRAW_AT_FIRST = (

@@ -86,8 +86,6 @@ def _buckets(gradients: list[Tensor]) -> Iterator[list[Tensor]]:
             yield bucket
 
 
-# DistributedDataParallel: which backward exchanges gradients, and that every rank takes its turn.
-#
 # DDP decides at the forward whether the backward after it is all-reduced, and reduces the first
 # backward of a forward only. A *turn* is one such backward. All ranks take the same number of turns
 # in a window; one that cannot (an exception, a `break`, a loss left out) takes an empty one, so

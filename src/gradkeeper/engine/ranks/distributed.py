@@ -163,12 +163,9 @@ class Closing:
         return self._norm(again.tensor, statuses)
 
 
-# Several ranks that train one model: what a window does in all of them at once.
-#
 # Each backward is weighed by a unit that all ranks share, because DDP and FSDP2 average gradients
 # before anybody knows the sum of weights. At a window's end one roll call adds up weights, losses
-# and norms and tells who failed; then all ranks hold the same numbers and decide
-# alike.
+# and norms and tells who failed; then all ranks hold the same numbers and decide alike.
 
 
 NOT_AGAIN = (

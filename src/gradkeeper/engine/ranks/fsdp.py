@@ -81,8 +81,8 @@ class Forwards:
         return True
 
 
-# FSDP2: which backward is reduced into the shards. Forward and backward are collective there, so
-# ranks read in step, and meet once more before each forward: a rank that failed is not waited for.
+# Forward and backward are collective in FSDP2: so ranks read in step, and meet once more before
+# each forward. A rank that failed is not waited for.
 
 
 class FSDPExchange(Exchange):

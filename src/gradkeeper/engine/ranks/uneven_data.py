@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from gradkeeper.engine.ranks.distributed import Distributed
 
 
-# A loader of each rank, read so that all ranks take the same number of micro-batches.
-#
 # A rank that runs out is handed its last one again, at weight 0: its forward and backward are what
 # the others wait for. Where all loaders have a length, ranks tell each other at a window's end how
 # much is left, and need not ask in between; else they ask before each micro-batch.

@@ -11,8 +11,6 @@ from gradkeeper.engine.resume.stateful import KeptState, refuse_difference
 from gradkeeper.engine.resume.weights import is_imported
 from gradkeeper.tree import StateTree
 
-# A checkpoint that another number of ranks wrote.
-#
 # Between windows the weights are all that ranks have in common with those before them, and the
 # items that all of them together have read: the rest of an epoch is shared out anew. In mid-window,
 # parts of one step lie with ranks that are no more.

@@ -176,11 +176,7 @@ def _say(line: str) -> None:
         print(f"gradkeeper: {line}", file=sys.stderr, flush=True)
 
 
-# The way back to the place where a checkpoint was saved.
-#
-# A new process runs the same program from its first line. Loops that were over are passed over, and
-# the one that was running goes on. What the program does before that place it does again: so there
-# the state is put back once more.
+# The way back itself.
 
 
 class FastForward:
