@@ -62,6 +62,85 @@ twins(
     """,
 )
 
+STARRED = """
+    from networks import *
+
+    model = Net()
+    optimizer = optim.Adam(model.parameters())
+    for x, y in batches():
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(x), y)
+        loss.backward()
+        {first}
+        {second}
+"""
+CLIPS = "nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+twins(
+    "torch by a star import, clipped after the step",
+    STARRED.format(first="optimizer.step()", second=CLIPS + "  # <- GK304"),
+    STARRED.format(first=CLIPS, second="optimizer.step()"),
+)
+
+LOOKED_AT = """
+    from accelerate import Accelerator
+    from recipes import build, get_optimizer, get_scheduler, options
+
+    args = options()
+    accelerator = Accelerator(gradient_accumulation_steps=1)
+    network, loader = build(args)
+    optimizer = get_optimizer(args, list(network.parts()))
+    scheduler = get_scheduler(args, optimizer)
+    network, optimizer, loader = accelerator.prepare(network, optimizer, loader)
+    for x in loader:
+        {first}
+        accelerator.backward(network(x).mean())
+        {second}
+        optimizer.step()
+        accelerator.log({{"lr": scheduler.optimizers[-1].param_groups[0]["lr"]}})
+"""
+twins(
+    "zeroed before each step, beside an optimizer that is only looked at",
+    LOOKED_AT.format(first="pass", second="optimizer.zero_grad()  # <- GK102"),
+    LOOKED_AT.format(first="optimizer.zero_grad()", second="pass"),
+)
+
+UNDER_ONE_OF_MANY = """
+    import torch
+    from recipes import build, describe, options
+
+    def main(args):
+        model, loader = build(args)
+        optimizer = torch.optim.Adam(model.parameters())
+        scaler = torch.cuda.amp.GradScaler()
+        if args.debug:
+            return describe(model)
+        for x in loader:
+            {first}
+            loss = model(x).mean()
+            if args.amp:
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+            else:
+                loss.backward()
+                {second}
+                optimizer.step()
+            if args.watch:
+                optimizer.param_groups[0]["lr"] = args.rate
+            if args.save:
+                torch.save(model.state_dict(), args.save)
+            if args.keep:
+                torch.save(optimizer.state_dict(), args.keep)
+
+    main(options())
+"""
+twins(
+    "one setting of many, beside one without which nothing trains",
+    UNDER_ONE_OF_MANY.format(first="pass", second="optimizer.zero_grad()  # <- GK102"),
+    UNDER_ONE_OF_MANY.format(first="optimizer.zero_grad()", second="pass"),
+)
+
 
 def test_a_file_without_a_step_is_looked_at_if_it_builds_an_optimizer() -> None:
     assert may_train(dedent(NEVER_STEPPED).encode())

@@ -395,6 +395,11 @@ class _Exploration:
         if different and len(flipped) == 1:
             self.telling += flipped
             self.waiting += [self._flip(run, [key]) for key in self.telling if key not in flipped]
+        elif len(flipped) > 1 and _trains(self.base) and not _trains(run):
+            # Where nothing trains, nothing is told of the others: all but the one that is to blame.
+            to_blame = next((key for key in reversed(run.settings) if key in flipped), flipped[-1])
+            others = [key for key in flipped if key != to_blame]
+            self.waiting.append(self._flip(self.base, others))
         elif different and flipped and not run.plan.chance and self._worth_splitting(run):
             half = len(flipped) // 2
             self.waiting += [

@@ -42,6 +42,13 @@ STEPS_AND_MORE = re.compile(r"^step_(and|with)_", re.I)
 ACCUMULATES = re.compile(r"accum", re.I)
 """A window that the program itself calls accumulation: styles/bug/55, the model's own mean loss."""
 
+STARRED = {
+    "torch": "torch",
+    "nn": "torch.nn",
+    "F": "torch.nn.functional",
+    "optim": "torch.optim",
+}
+"""What `import *` brings from a module that is not seen: test_imports.py, a clip after the step."""
 
 CLASS = re.compile(r"_?[A-Z]+[a-z]")
 """What makes another object each time: test_owners.py, a network and its target."""

@@ -93,6 +93,8 @@ class Expressions(State):
             found = self.whole.define_now(frame, name)
         if found is None:
             found = self.libraries.builtin(self.whole, name)
+        if found is None and name not in self.facts.assigned:
+            found = self.whole.starred(frame, name)
         if found is None:
             # Where a statement sets it that was not worth running, it is no option.
             fixed = name not in self.facts.assigned

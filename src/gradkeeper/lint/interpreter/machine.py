@@ -126,6 +126,8 @@ class Machine(Statements):
             if alias.name == "*":
                 if home is not None:
                     self._import_all(home)
+                else:
+                    frame.stars = True
             elif home is not None and frame.around is None and name not in frame.names:
                 self.write(frame.imports, name, wanted)
             else:
@@ -133,6 +135,7 @@ class Machine(Statements):
 
     def _import_all(self, home: OwnModule) -> None:
         there = home.all_names(self)
+        self.frame.stars = self.frame.stars or there.stars
         for table, names in ((self.frame.names, there.names), (self.frame.imports, there.imports)):
             for name, value in list(names.items()):
                 if not name.startswith("_"):
@@ -170,6 +173,12 @@ class Machine(Statements):
             self.run_in(frame, [waiting])
             return frame.names.get(name)
         return frame.unread.define(self, name) if frame.unread is not None else None
+
+    def starred(self, frame: Frame, name: str) -> Value | None:
+        """A name that nothing in sight defines, in a file that imports all of another one."""
+        while frame.around is not None:
+            frame = frame.around
+        return self.libraries.starred(self, name) if frame.stars else None
 
     def _own_module(self, name: str, level: int, file: str | None = None) -> OwnModule | None:
         if self.importer is None:

@@ -145,6 +145,7 @@ class Frame:
         "outer",
         "receiver",
         "returns",
+        "stars",
         "unread",
         "waiting",
         "yields",
@@ -169,6 +170,8 @@ class Frame:
         self.receiver = receiver
         self.imports: dict[str, Import] = {}
         """Of a module: what it imports from others of the project, until somebody asks for it."""
+        self.stars = False
+        """Of a module: it has names from another one that is not seen, by `import *`."""
         self.unread: OwnModule | None = None
         """Of a module that is run line by line: what defines its names."""
         self.waiting: dict[str, ast.stmt] = {}
@@ -236,6 +239,9 @@ class Libraries(Protocol):
         """What a dotted name of a library stands for."""
 
     def builtin(self, m: Machine, name: str) -> Value | None: ...
+
+    def starred(self, m: Machine, name: str) -> Value | None:
+        """What `import *` from a module that is not seen brings by this name."""
 
     def native(self, m: Machine, instance: Instance, call: Call) -> Value | None:
         """What an object of a class of the program inherits from its libraries."""

@@ -244,6 +244,7 @@ def close(m: Machine, tape: Tape, end: Site, *, early: bool) -> list[ev.Event]:
     """The finished tape, in the ledger's events."""
     ending = Note(ev.Close, end, fields={"early": early})
     tape.notes = [*tape.earlier, *tape.notes, *_kept(tape), ending]
+    _forget_onlookers(tape)
     _name_owners(tape)
     _settle_owners(m, tape)
     _settle_losses(m, tape)
@@ -327,6 +328,21 @@ def _is_lent_each_round(tape: Tape, owner: Owner) -> bool:
             lent = False
         lent = lent or id(note) in lent_after
     return len(rounds) > 1 and all(rounds[1:])
+
+
+def _forget_onlookers(tape: Tape) -> None:
+    """Optimizers that were not seen being built, and that were only looked at: to log their rate.
+
+    `scheduler.optimizers[-1].param_groups` is no second optimizer, but one that is known already.
+    """
+    acting: set[Owner | Leaf | None] = set()
+    for note in tape.notes:
+        acting.update((note.owner, *note.targets, *note.fields.get("optimizers", ())))
+    tape.owners = [
+        owner
+        for owner in tape.owners
+        if owner.known or owner.escaped or owner.kept or owner in acting
+    ]
 
 
 def _excuse_repeated(tape: Tape) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from gradkeeper.lint import guesses
 from gradkeeper.lint.interpreter.objects import (
     BuiltIn,
     Function,
@@ -114,6 +115,10 @@ class StandardLibraries:
 
     def builtin(self, m: Machine, name: str) -> Value | None:
         return python.builtin(name)
+
+    def starred(self, m: Machine, name: str) -> Value | None:
+        dotted = guesses.STARRED.get(name)
+        return self.find(m, dotted) if dotted else None
 
     def native(self, m: Machine, instance: Instance, call: Call) -> Value | None:
         for base in instance.cls.libraries():
