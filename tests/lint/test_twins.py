@@ -141,6 +141,32 @@ twins(
     UNDER_ONE_OF_MANY.format(first="optimizer.zero_grad()", second="pass"),
 )
 
+FROM_A_QUEUE = """
+    import torch
+    from recipes import Net, start_workers
+
+    def train(workers):
+        model = Net()
+        optimizer = torch.optim.Adam(model.parameters())
+        queue = start_workers(workers)
+        while True:
+            x = queue.get()
+            if x.shape[0] == 0:
+                workers -= 1
+                if workers == 0:
+                    break
+                else:
+                    continue
+            {zero}
+            model(x).mean().backward()
+            optimizer.step(){mark}
+"""
+twins(
+    "batches from a queue, whose empty ones are left out or the last",
+    FROM_A_QUEUE.format(zero="pass", mark="  # <- GK101"),
+    FROM_A_QUEUE.format(zero="optimizer.zero_grad()", mark=""),
+)
+
 
 def test_a_file_without_a_step_is_looked_at_if_it_builds_an_optimizer() -> None:
     assert may_train(dedent(NEVER_STEPPED).encode())

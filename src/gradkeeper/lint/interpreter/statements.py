@@ -678,13 +678,20 @@ def _moves_on(node: ast.Assign, sum_: ast.BinOp) -> bool:
 
 def _stays(node: ast.If) -> bool | None:
     """The answer that goes on with the loop or function, where one of them leaves it."""
-    leaves = [bool(block) and isinstance(block[-1], LEAVES) for block in (node.body, node.orelse)]
+    leaves = [_leaves(block) for block in (node.body, node.orelse)]
     if leaves[0] == leaves[1]:
         return None
     return leaves[1]
 
 
 LEAVES = (ast.Break, ast.Return, ast.Continue)
+
+
+def _leaves(block: list[ast.stmt]) -> bool:
+    last = block[-1] if block else None
+    if isinstance(last, ast.If):
+        return _leaves(last.body) and _leaves(last.orelse)
+    return isinstance(last, LEAVES)
 
 
 def _goes_on(generator: Generator) -> bool:
