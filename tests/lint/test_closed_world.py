@@ -273,3 +273,24 @@ def test_a_hook_may_weigh_the_gradients() -> None:
 
     assert "GK201" not in told(code.format(hook="register_hook"))
     assert "GK201" in told(code.format(hook="requires_grad_"))
+
+
+def test_code_that_has_a_network_and_handles_gradients_may_weigh_them() -> None:
+    code = """
+    import torch
+    from elsewhere import Attack
+    from torch import nn
+
+    model = nn.Linear(4, 1)
+    attack = Attack({given})
+    optimizer = torch.optim.Adam(model.parameters())
+    for i, x in enumerate(torch.utils.data.DataLoader(data)):
+        model(x).square().mean().backward()
+        attack.restore_grad()
+        if (i + 1) % 4 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+    """
+
+    assert "GK201" not in told(code.format(given="model"))
+    assert "GK201" in told(code.format(given="0.1"))

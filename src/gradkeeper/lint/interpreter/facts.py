@@ -998,8 +998,10 @@ def _last_names(node: ast.AST) -> Iterator[str]:
 
 
 def _may_act(called: str) -> bool:
-    """Whether a function's name says that it steps, or changes a tensor in place."""
-    return "step" in called or (called.endswith("_") and not called.startswith("_"))
+    """Whether a function's name says that it steps, has to do with gradients, or changes a tensor
+    in place."""
+    in_place = called.endswith("_") and not called.startswith("_")
+    return in_place or "step" in called or "grad" in called
 
 
 def _next_loops(line: Line) -> Iterator[Line]:

@@ -163,7 +163,7 @@ class Tape:
         self.lent_objects = False
         """Such code was also given objects of the program, with all that they hold."""
         self.hooked = False
-        """Gradients go through a hook on their way, which may weigh them."""
+        """Gradients go through a hook on their way, or code that is not seen has them in hand."""
         self.driven = False
         """Code that is not seen calls the program back, nobody knows when."""
         self.within: Owner | None = None
@@ -423,7 +423,7 @@ def _event(m: Machine, note: Note, names: tuple[str, ...]) -> list[ev.Event]:
     if note.kind in (ev.Step, ev.Tick, ev.Unscale):
         return [note.kind(site=note.site, **fields)]
     if note.kind is ev.Backward:
-        factor = note.factor or ONE
+        factor = UNKNOWN_FACTOR if m.state(Tape).hooked else note.factor or ONE
         fields["multiplier"] = factor.value(m.numbers)
         fields["twice"] = _twice(m, note, factor)
         fields["unseen"] = note.open

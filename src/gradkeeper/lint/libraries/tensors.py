@@ -650,7 +650,7 @@ def credit(
         ev.Backward,
         wanted,
         open=opened,
-        factor=UNKNOWN_FACTOR if tape.hooked else tensor.factor.times(divided_by),
+        factor=tensor.factor.times(divided_by),
         of_network=OWN_LOSS in tensor.others,
         reduction=tensor.reduction,
         leaf=for_inputs,

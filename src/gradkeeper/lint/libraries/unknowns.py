@@ -448,6 +448,8 @@ def unseen(what: Value, call: Call) -> Value:
         m.doubt("gradients are handled in code that is not seen")
     elif guesses.reads_gradients(last) and m.state(Tape).waiting:
         _read_gradients(m, [receiver, *values] if receiver is not None else values)
+        if _keeps_parameters(m, what) or leaves_in(what.sources()):
+            m.state(Tape).hooked = True  # `attack.backup_grad()`: what it puts back may be less
     if guesses.may_step(last) and not ticks and _reaches_weights(m, what, values):
         m.state(Tape).lose_sight(m, f"`{last}`, which is not seen, may take a step")
     own = receiver is not None and _is_network(m, receiver)
