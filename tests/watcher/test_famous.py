@@ -90,6 +90,17 @@ TASKS = """
         optimizer.step()
     """
 
+
+def scaled(code: str) -> str:
+    """The same loop under a GradScaler, whose factor all losses share."""
+    code = code.replace(
+        "    optimizer =", "    scaler = torch.amp.GradScaler('cpu')\n    optimizer ="
+    )
+    for loss in ("loss", "model(batch[t]).square().mean()"):
+        code = code.replace(f"{loss}.backward()", f"scaler.scale({loss}).backward()")
+    return code.replace("optimizer.step()", "scaler.step(optimizer); scaler.update()")
+
+
 IN_BACKWARD = """
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))
     optimizers = {one: torch.optim.SGD([one], lr=0.01) for one in model.parameters()}
@@ -111,6 +122,7 @@ IN_BACKWARD = """
     [
         pytest.param(REPLACED, "GK105", "optimizer.step()", id="a head replaced in mid-run"),
         pytest.param(INNER, "GK201", "optimizer.step()", id="next() in an inner loop"),
+        pytest.param(scaled(INNER), "GK201", "scaler.step(", id="the same under a scaler"),
         pytest.param(MASKED, "GK204", "optimizer.step()", id="masked items in an inner loop"),
         pytest.param(IN_BACKWARD, "GK202", ".step()", id="stepped in backward, and divided"),
     ],
@@ -126,6 +138,11 @@ def test_a_famous_fault_is_found_at_its_line(
 @pytest.mark.parametrize(
     "code",
     [
+        pytest.param(
+            scaled(INNER.replace("model(x), y)", "model(x), y) / 4")),
+            id="next() in an inner loop under a scaler, and divided",
+        ),
+        pytest.param(scaled(PARTS_OF_ONE), id="time steps of one batch under a scaler"),
         pytest.param(
             REPLACED.replace(
                 "    train(4)",

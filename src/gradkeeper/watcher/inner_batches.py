@@ -11,7 +11,7 @@ import torch
 
 from gradkeeper.torch_private import SavedStorage, saved_storages, storage_key
 from gradkeeper.watcher.loops import InnerLoop
-from gradkeeper.watcher.loss_graph import nodes_of
+from gradkeeper.watcher.loss_graph import is_scaled, nodes_of
 
 BatchSource = InnerLoop | str
 """What brings batches: a loop, or a loader by its name."""
@@ -72,7 +72,7 @@ def _held(losses: list[torch.Tensor], constant: set[int]) -> HeldByGraph:
         if type(node).__name__ == "AccumulateGrad":
             parameters.add(id(node.variable))
             own.add(storage_key(node.variable))
-        else:
+        elif not is_scaled(node):
             storages |= saved_storages(node)
     kept = {key: storage for key, storage in storages.items() if key not in own}
     return HeldByGraph(frozenset(parameters), kept)

@@ -146,6 +146,11 @@ def mark_scaled(node: Any, scaler: str) -> None:
     node.metadata[SCALED_BY] = scaler
 
 
+def is_scaled(node: Any) -> bool:
+    """It is a scaler that multiplies here, by a factor that all losses share."""
+    return _scalers and SCALED_BY in node.metadata
+
+
 def _divided_mean(node: Any) -> LossFacts | None:
     """Of `mean / N`, which is what windows are made of: the same as `_follow` finds, quicker."""
     branches = node.next_functions
