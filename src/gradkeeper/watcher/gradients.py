@@ -244,11 +244,12 @@ class Cohort:
             mark.note()
 
     def _choose(self) -> list[Mark]:
-        """The rest is not known from now on; what was seen of the chosen ones stays seen."""
-        before = self.few or self.marks
+        """The rest is not known from now on; what was seen of the chosen ones stays seen, and of
+        one that was not seen since the last steady loop no change would be noticed."""
         self._turn = (self._turn + SAMPLE) % len(self.marks)
-        few = self.few = self.marks[self._turn : self._turn + SAMPLE]
-        for mark in before:
+        in_turn = self.marks[self._turn :] + self.marks[: self._turn]
+        few = self.few = [mark for mark in in_turn if mark.known][:SAMPLE] or in_turn[:SAMPLE]
+        for mark in self.marks:
             if mark not in few:
                 mark.known = False
         return few
