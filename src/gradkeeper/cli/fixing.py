@@ -123,7 +123,7 @@ def _diffs(mended: Mended, path: str) -> Iterator[str]:
     new = locate(mended.new)
     for number, cell in locate(mended.old).items():
         if cell.text != new[number].text:
-            before, after = (one.text.removesuffix("\n") for one in (cell, new[number]))
+            before, after = (side.text.removesuffix("\n") for side in (cell, new[number]))
             yield diff(f"{before}\n", f"{after}\n", f"{path}:cell {number}")
 
 

@@ -294,12 +294,12 @@ def _hide_ours(error: BaseException) -> None:
     chain_of: list[BaseException | None] = [error]
     known: set[int] = set()
     while chain_of:
-        one = chain_of.pop()
-        if one is None or id(one) in known:
+        link = chain_of.pop()
+        if link is None or id(link) in known:
             continue
-        known.add(id(one))
-        one.__traceback__ = _users(one.__traceback__)
-        chain_of += [one.__cause__, one.__context__]
+        known.add(id(link))
+        link.__traceback__ = _users(link.__traceback__)
+        chain_of += [link.__cause__, link.__context__]
 
 
 def _users(trace: TracebackType | None) -> TracebackType | None:
