@@ -1,5 +1,9 @@
 """How long a loop is rehearsed, and that its end is not taken for the program's."""
 
+import ast
+from textwrap import dedent
+
+from gradkeeper.lint.interpreter.facts import Facts
 from tests.lint.linting import HEAD, told
 
 RUNNING = """
@@ -352,3 +356,64 @@ for x in loader:
     given = "def train(model, optimizer, loader):\n    " + code.strip().replace("\n", "\n    ")
     assert told(given.format(rest="optimizer.step()")) == []
     assert told(given.format(rest="print(x)")) == ["GK107"]
+
+
+def turning(code: str) -> list[int]:
+    """The lines of the loops of which each round trains by itself."""
+    tree = ast.parse(dedent(code).strip())
+    facts = Facts()
+    facts.add([(tree, "train.py")])
+    facts.survey()
+    loops = [node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While))]
+    return sorted(
+        node.lineno for node in loops if {id(node)} & (facts.credits_itself | facts.feeds)
+    )
+
+
+def test_a_loop_around_a_function_that_trains_an_epoch_is_one_of_epochs() -> None:
+    code = """
+    for epoch in range(9):
+        train_epoch(loader)
+    def train_epoch(loader):
+        for x in loader:
+            net(x).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    """
+    around = code.replace("train_epoch(loader)\n    def", "whole(loader)\n    def", 1) + (
+        "def whole(loader):\n        train_epoch(loader)\n"
+    )
+
+    assert turning(code) == [4]
+    assert turning(around) == [4]
+
+
+def test_a_loop_around_a_function_that_trains_on_one_batch_is_one_of_batches() -> None:
+    step = "net(x).mean().backward()\n        optimizer.step()\n        optimizer.zero_grad()"
+    micro = "for part in x:\n            net(part).mean().backward()\n        optimizer.step()"
+    beside = "for y in x:\n            pass\n        net(x).mean().backward()"
+    for body in (step, micro, beside):
+        code = f"""
+    for x in loader:
+        train(x)
+    def train(x):
+        {body}
+    """
+        assert 1 in turning(code), body
+
+
+def test_what_an_epoch_leaves_is_the_same_in_a_function_of_its_own() -> None:
+    inside = RUNNING.format(epochs="args.epochs")
+    reset = inside.replace("    for x in", "    count = 0\n    for x in")
+
+    for whole in (inside, reset):
+        lines = whole.splitlines()
+        start = next(n for n, line in enumerate(lines) if line.startswith("for epoch"))
+        body = [
+            "def train_epoch():",
+            *(["    global count"] if whole is inside else []),
+            *lines[start + 1 :],
+        ]
+        apart = [*lines[:start], *body, lines[start], "    train_epoch()"]
+
+        assert told(HEAD + "\n".join(apart)) == told(HEAD + whole)

@@ -542,6 +542,7 @@ class _Survey:
         for file in self.files:
             self._mark(file)
             self._find_gates(file)
+        self._find_turning()
         self.facts.window_names = {self.facts.moduli[gate] for gate in self.facts.gates} - {""}
         self.facts.sizes = {self.facts.moduli[period] for period in self.facts.periods} - {""}
         self.facts.counted = {self.facts.dividends[gate] for gate in self.facts.gates} - {""}
@@ -632,13 +633,11 @@ class _Survey:
         if isinstance(node, LOOPS):
             if line.credits:
                 facts.credits.add(id(node))
-            if any(self._credits_by_itself(outside_loop) for outside_loop in _outside_loops(line)):
-                facts.credits_itself.add(id(node))
             if not line.spends:
                 facts.fills.add(id(node))
                 if line.credits and _calls_what_it_goes_over(node):
                     facts.over_functions.add(id(node))
-            elif any(next_loop.credits and not next_loop.spends for next_loop in _next_loops(line)):
+            elif _feeds(line):
                 facts.feeds.add(id(node))
             if any(inner.gives for inner in line.own()):
                 facts.yielding.add(id(node))
@@ -657,8 +656,34 @@ class _Survey:
                 facts.generators.add(id(node))
             self._find_gates(line)
 
-    def _credits_by_itself(self, line: Line) -> bool:
-        return bool(line.acts & CREDITS or line.refers & self.facts.credit_names)
+    def _find_turning(self) -> None:
+        """The loops that credit outside of the loops in them, also where a function does it.
+
+        A function whose own loop does all of the training is an epoch of it, not a turn.
+        """
+        outside = {
+            name: [inner for line in lines for inner in _outside_loops(line)]
+            for name, lines in self.functions.items()
+        }
+        turning = {
+            name
+            for name, lines in self.functions.items()
+            if any(line.spends and _feeds(line) for line in lines)
+            or any(inner.acts & CREDITS or inner.spends_at_once for inner in outside[name])
+        }
+        refers = {
+            name: {word for inner in lines for word in inner.refers}
+            for name, lines in outside.items()
+        }
+        _spread(turning, refers)
+        self.facts.credits_itself = {
+            id(line.node)
+            for line in self.lines
+            if isinstance(line.node, LOOPS)
+            and any(
+                inner.acts & CREDITS or inner.refers & turning for inner in _outside_loops(line)
+            )
+        }
 
     def _find_gates(self, scope: Line) -> None:
         """The remainders and counters that decide about something loud."""
@@ -1011,6 +1036,11 @@ def _next_loops(line: Line) -> Iterator[Line]:
             yield inner
         elif not isinstance(inner.node, FUNCTIONS):
             yield from _next_loops(inner)
+
+
+def _feeds(line: Line) -> bool:
+    """A loop inside it credits and leaves the step to what comes after."""
+    return any(inner.credits and not inner.spends for inner in _next_loops(line))
 
 
 def _outside_loops(line: Line) -> Iterator[Line]:
