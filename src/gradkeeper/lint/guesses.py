@@ -100,6 +100,7 @@ def may_step(name: str) -> bool:
     return STEPS.search(name) is not None and COUNTS_STEPS.search(name) is None
 
 
+@lru_cache(maxsize=4096)
 def steps_and_more(name: str) -> bool:
     return STEPS_AND_MORE.search(name) is not None
 

@@ -304,6 +304,7 @@ class Class(Value):
     frame: Frame
     bases: list[Value] = field(default_factory=list)
     members: dict[str, Value] = field(default_factory=dict)
+    _line: list[Class] | None = None
 
     @property
     def name(self) -> str:
@@ -319,6 +320,8 @@ class Class(Value):
 
     def ancestors(self) -> list[Class]:
         """Itself and the program's classes above it, in the order of look-ups."""
+        if self._line is not None:
+            return self._line
         found: dict[int, Class] = {}
         waiting: list[Value] = [self]
         while waiting and len(found) < 32:
@@ -326,7 +329,8 @@ class Class(Value):
             if isinstance(one, Class) and id(one.code) not in found:
                 found[id(one.code)] = one
                 waiting = [*one.bases, *waiting]
-        return list(found.values())
+        self._line = list(found.values())
+        return self._line
 
     def libraries(self) -> list[Value]:
         """The bases that are not the program's own."""
