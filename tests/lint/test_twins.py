@@ -2631,6 +2631,29 @@ twins(
     JUDGED.format(loaded="judge", mark=""),
 )
 
+CYCLED = """
+    import argparse
+    from itertools import cycle
+    import torch
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--window", type=int)
+    args = parser.parse_args()
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.Adam(model.parameters())
+    for x, number in zip(torch.load("batches.pt"), cycle({numbers})):
+        if number == {first}:
+            model.zero_grad()
+        (model(x).mean() / args.window).backward()
+        if number % args.window == 0:
+            optimizer.step(){mark}
+"""
+twins(
+    "gradients are cleared by a number that never comes, or as a cycle begins anew",
+    CYCLED.format(numbers="(1, 2)", first="3", mark="  # <- GK101"),
+    CYCLED.format(numbers="range(1, args.window + 1)", first="1", mark=""),
+)
+
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:

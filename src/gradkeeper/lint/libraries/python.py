@@ -574,6 +574,8 @@ class Cycled(Value):
 
     def iterate(self, m: Machine) -> Iterator[Value]:
         kept: list[Value] = []
+        if isinstance(self.of, OpenRange):
+            m.doubt("how long a cycle is cannot be told")
         for element in self.of.iterate(m):
             kept.append(element)
             yield element
