@@ -2654,6 +2654,32 @@ twins(
     CYCLED.format(numbers="range(1, args.window + 1)", first="1", mark=""),
 )
 
+MEMBERS = """
+    import torch
+    from tasks import Precision
+
+    def train(task, loader):
+        for x in loader:
+            task.optimizer.zero_grad()
+            loss = task.model(x).mean()
+            if task.precision == Precision.APEX:
+                loss.backward()
+            elif task.precision == Precision.TORCH:
+                {backward}
+            else:
+                loss.backward()
+            if task.precision == Precision.TORCH:
+                task.scaler.step(task.optimizer){mark}
+                task.scaler.update()
+            else:
+                task.optimizer.step()
+"""
+twins(
+    "a setting is one member of an enumeration, and no other",
+    MEMBERS.format(backward="loss.backward()", mark="  # <- GK302"),
+    MEMBERS.format(backward="task.scaler.scale(loss).backward()", mark=""),
+)
+
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:

@@ -437,8 +437,8 @@ class State:
         self.loops: list[Loop] = []
         self.questions: dict[Hashable, Question] = {}
         self.answers: dict[Hashable, bool] = {}
-        self.equal: dict[Hashable, Constant] = {}
-        """Values that were found to equal a constant."""
+        self.equal: dict[Hashable, Constant | Unknown] = {}
+        """Values that were found to equal a constant, or what may be one of a class."""
         self.numbers: dict[Hashable, int] = {}
         self.period = 1
         """The longest window that the source itself counts up to."""
@@ -796,9 +796,9 @@ class State:
     def _known(self, condition: Condition) -> bool | None:
         """An answer given before. What equals one constant equals no other."""
         known = self.answers.get(condition.key)
-        if known is None and condition.sign == "==" and isinstance(condition.right, Constant):
+        if known is None and condition.sign == "==" and condition.right is not None:
             same = self.equal.get(condition.left.key)
-            if same is not None and same.value != condition.right.value:
+            if same is not None and _are_two(same, condition.right):
                 return False
         return known
 
@@ -809,8 +809,11 @@ class State:
     def _remember(self, condition: Condition, known: bool) -> None:
         self.answers[condition.key] = known
         self.kept.append(condition)
-        if known and condition.sign == "==" and isinstance(condition.right, Constant):
-            self.equal[condition.left.key] = condition.right
+        if known and condition.sign == "==":
+            if isinstance(condition.right, Constant):
+                self.equal[condition.left.key] = condition.right
+            elif isinstance(condition.right, Unknown):
+                self.equal.setdefault(condition.left.key, condition.right)
 
     def ask(self, condition: Condition, *, prefer: bool | None = None) -> bool:
         """The answer of the plan; `prefer`: the one that a run would rather begin with."""
@@ -935,6 +938,17 @@ def _is_data(value: Value) -> bool:
     if isinstance(value, Test):
         return all(_is_data(operand) for operand in value.condition.operands())
     return isinstance(value, Constant)
+
+
+def _are_two(one: Value, other: Value) -> bool:
+    """Two constants, or two attributes of one thing, as members of an enumeration are."""
+    if isinstance(one, Constant):
+        return isinstance(other, Constant) and one.value != other.value
+    if not isinstance(one, Unknown) or not isinstance(other, Unknown):
+        return False
+    if one.of is None or other.of is None or one.of.key != other.of.key:
+        return False
+    return bool(one.name and other.name) and one.name != other.name
 
 
 def _counts(value: Value) -> bool:
