@@ -259,3 +259,17 @@ def test_what_takes_a_step_from_here_to_there_is_no_optimizer() -> None:
 
     assert told(code.format(given="net, t, dt")) == []
     assert told(code.format(given="")) == ["GK101"]
+
+
+def test_what_many_given_optimizers_share_is_split_among_them_once() -> None:
+    names = [f"opt{number}" for number in range(40)]
+    code = f"""
+    def train(model, loader, {", ".join(names)}):
+        for x in loader:
+            {"; ".join(f"{name}.zero_grad()" for name in names)}
+            model(x).mean().backward()
+            {"; ".join(f"{name}.step()" for name in names)}
+    """
+
+    assert told(code) == []
+    assert "GK101" in told(code.replace("opt0.zero_grad(); ", ""))

@@ -579,12 +579,12 @@ def _split_shared(claims: dict[Owner, dict[Leaf, None]], lines: dict[Owner, set[
     for shared, owners in groups.items():
         if shared and any(lines[one] != lines[owners[0]] for one in owners):
             together = False
+        rest = list(atoms(shared))
         for owner in owners[:-1]:
-            rest = [leaf.split(("owner", id(owner))) for leaf in atoms(shared)]
-            claims[owner] = {mine: None for mine, _ in rest}
-        if len(owners) > 1:
-            taken = {leaf for owner in owners[:-1] for leaf in claims[owner]}
-            claims[owners[-1]] = {leaf: None for leaf in atoms(shared) if leaf not in taken}
+            parts = [leaf.split(("owner", id(owner))) for leaf in rest]
+            claims[owner] = {mine: None for mine, _ in parts}
+            rest = [others for _, others in parts]
+        claims[owners[-1]] = dict.fromkeys(rest)
     return together
 
 
