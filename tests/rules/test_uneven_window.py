@@ -50,17 +50,11 @@ def test_the_finding_names_both_sizes() -> None:
 
     (finding,) = script.findings()
 
-    assert (
-        finding.message
-        == "step() applies a window that is not full, its losses divided as if it were"
-    )
+    assert finding.message == "step() applies fewer batches than their losses are divided by"
     assert finding.detail == (
         "account `optimizer`: credited on 5 fewer times for this step than for the one before"
     )
-    assert (
-        finding.remedy
-        == "divide by the batches the window holds, or let the number of batches be a multiple of N"
-    )
+    assert finding.remedy == "divide by the number of batches since the last step"
     assert reasons(finding) == [(5, "fills windows of different sizes")]
 
 
@@ -97,7 +91,7 @@ def test_a_first_window_of_one_by_counting_from_zero_is_reported() -> None:
     (finding,) = script.findings()
 
     assert finding.message == (
-        "step() applies the first batch alone, its loss divided as for a full window"
+        "step() applies the first batch alone, its loss divided as if there were N"
     )
     assert finding.detail == (
         "account `optimizer`: credited on 5 once for the first step, several times for the next"
@@ -111,7 +105,8 @@ def test_a_first_window_that_is_a_batch_short_is_told_of_the_step_before() -> No
 
     (finding,) = script.findings()
 
-    assert finding.message.startswith("step() applies a window that is not full")
+    assert finding.message == "step() has applied fewer batches than their losses are divided by"
+    assert finding.remedy.startswith("step after every N batches")
     assert finding.detail == (
         "account `optimizer`: credited on 5 fewer times for the step before than for this one"
     )
@@ -203,7 +198,7 @@ def test_a_bad_batch_that_also_jumps_over_the_step_makes_a_window_too_long() -> 
     script.close()
 
     (finding,) = script.findings()
-    assert finding.message == "step() applies more batches than its losses are divided by"
+    assert finding.message == "step() applies more batches than their losses are divided by"
 
 
 def test_a_loss_halved_for_its_own_sake_makes_no_window_of_two() -> None:

@@ -25,7 +25,8 @@ for epoch in range(3):
 To see it, count the backward calls before each step.
 
 To fix it, close the last window of each epoch too, and divide by what it really holds; or drop
-the rest on purpose with `drop_last` and a number of batches that N divides.
+the rest on purpose with `drop_last` and a number of batches that N divides. Where the first window
+is the short one, step at `(i + 1) % N == 0`, not at `i % N == 0`: `enumerate` counts from zero.
 
 ```python good
 import torch
@@ -95,21 +96,25 @@ CARRIED_OVER = Unevenness(
     "step() once more when an epoch ends, divided by the batches left; or drop them",
 )
 SHORT = Unevenness(
-    "step() applies a window that is not full, its losses divided as if it were",
+    "step() applies fewer batches than their losses are divided by",
     "fewer times for this step than for the one before",
-    "divide by the batches the window holds, or let the number of batches be a multiple of N",
+    "divide by the number of batches since the last step",
 )
-SHORT_BEFORE = SHORT._replace(often="fewer times for the step before than for this one")
+SHORT_BEFORE = Unevenness(
+    "step() has applied fewer batches than their losses are divided by",
+    "fewer times for the step before than for this one",
+    "step after every N batches: where their count, from 1, is a multiple of N",
+)
 """Seen only at the step that follows it: there the window is full."""
 LONG = Unevenness(
-    "step() applies more batches than its losses are divided by",
+    "step() applies more batches than their losses are divided by",
     "more times for this step than for the one before",
     "divide by the number of batches between two steps",
 )
 FIRST = Unevenness(
-    "step() applies the first batch alone, its loss divided as for a full window",
+    "step() applies the first batch alone, its loss divided as if there were N",
     "once for the first step, several times for the next",
-    "step where (i + 1) % N == 0: counted from 0, i % N == 0 holds for the first batch",
+    "step where (i + 1) % N == 0: with i from 0, i % N == 0 holds for the first batch",
 )
 HOOKED = Unevenness(
     "step() in a backward hook applies each batch alone, its loss divided as if there were N",
