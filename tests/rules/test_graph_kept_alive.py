@@ -239,18 +239,15 @@ def test_wrong_programs_are_found_read_and_run(code: str, tmp_path: Path) -> Non
     assert of_the_rule(loop) == [f"GK606:{loop.line('# here')}"]
 
 
-AVERAGED = """
-average = 0.0
-for x in data:
-    optimizer.zero_grad()
-    loss = model(x).square().mean()
-    loss.backward()
-    optimizer.step()
-    average = 0.9 * average + 0.1 * loss  # here
-"""
+SHOWN_BY_A_RUN = {
+    "a moving average": "0.9 * total + 0.1 * loss",
+    "a sum that is written out": "total + loss",
+}
 
 
-def test_a_moving_average_keeps_them_too_as_a_run_shows(tmp_path: Path) -> None:
-    loop = run(tmp_path, HEAD + AVERAGED, header="")
+@pytest.mark.parametrize("value", SHOWN_BY_A_RUN.values(), ids=SHOWN_BY_A_RUN)
+def test_what_is_assigned_keeps_them_too_as_a_run_shows(value: str, tmp_path: Path) -> None:
+    code = WRONG["in a tensor"].replace("total += loss", f"total = {value}")
+    loop = run(tmp_path, HEAD + code, header="")
 
     assert of_the_rule(loop) == [f"GK606:{loop.line('# here')}"]

@@ -41,6 +41,8 @@ print(total / 8)
 ```
 
 A sum that is made to call `backward()` on it is not meant, nor one of the losses of a single step.
+Reading, gradkeeper knows `total += loss`; `total = total + loss` and moving averages show when the
+program runs.
 """
 
 from collections.abc import Iterator
