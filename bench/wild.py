@@ -3,7 +3,8 @@
 Usage: scripts/bench wild FOLDER
 
 FOLDER holds checkouts, each as owner+name. Each place of the table is checked at the commit that
-is named; what is not there, or at another commit, is told. Exit 1 where the linter says otherwise.
+is named: its file alone, and where that is silent the whole checkout, for those who call it. What
+is not there, or at another commit, is told. Exit 1 where the linter says otherwise.
 """
 
 import re
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradkeeper.lint.check import check_files
+from gradkeeper.lint.files import find
 from gradkeeper.model.finding import Finding, Severity
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "wild.md"
@@ -62,9 +64,14 @@ def verdict(claim: Claim, folder: Path) -> str:
     if not commit.startswith(claim.commit):
         return f"here at {commit[:12] or 'no commit'}"
     with chdir(checkout):
-        results = dict(check_files([claim.file], [claim.file], fixes=False))
-    findings = results[claim.file].findings
-    return "told" if any(map(claim.told_by, findings)) else "NOT TOLD"
+        told = any(map(claim.told_by, _found_in(claim.file, [claim.file])))
+        told = told or any(map(claim.told_by, _found_in(claim.file, list(find(["."])))))
+    return "told" if told else "NOT TOLD"
+
+
+def _found_in(file: str, checked: list[str]) -> list[Finding]:
+    results = dict(check_files(checked, [file], fixes=False))
+    return results[file].findings
 
 
 def main(words: list[str]) -> int:

@@ -55,6 +55,38 @@ def test_what_it_does_not_say_is_an_error(folder: Path, capsys: pytest.CaptureFi
     assert "someone/loops right.py:7 GK101: NOT TOLD\n" in capsys.readouterr().out
 
 
+EARLY = """\
+def tick(scheduler):
+    scheduler.step()
+"""
+CALLER = """\
+import torch
+from early import tick
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+for epoch in range(3):
+    tick(scheduler)
+    for x in torch.randn(6, 8, 4):
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+"""
+
+
+def test_what_shows_only_with_its_callers_is_told(folder: Path) -> None:
+    checkout = folder / "someone+loops"
+    (checkout / "early.py").write_text(EARLY)
+    (checkout / "main.py").write_text(CALLER)
+    git(checkout, "add", "-A")
+    git(checkout, "commit", "-qm", "an early tick")
+    commit = git(checkout, "rev-parse", "HEAD")[:12]
+    wild.PAGE.write_text(f"| someone/loops | {commit} | early.py:2 | GK205 | why |\n")
+
+    assert wild.main([str(folder)]) == 0
+
+
 def test_every_row_of_the_page_is_understood() -> None:
     page = (Path(__file__).parents[2] / "docs" / "wild.md").read_text()
     rows = re.findall(r"^\| [^-r].*\|$", page, re.M)
