@@ -1,4 +1,4 @@
-"""Takes the pictures in docs/images anew: the terminal as SVG, statements as PNG.
+"""Takes the pictures of statements in docs/images anew, and knows how a terminal is drawn.
 
 Usage: python docs/screenshots.py [PICTURE...]    needs torch, poppler and Chromium
 """
@@ -21,7 +21,7 @@ from docs.browser import browsing, is_here  # noqa: E402  (run as a file, it is 
 
 IMAGES = ROOT / "docs" / "images"
 SCRIPTS = ROOT / "docs" / "shown"
-EXAMPLES = ROOT / "examples"
+FIRST_OF_README = ROOT / "examples" / "exchanged_too_early.py"
 NEXT_FINDING = "document.dispatchEvent(new KeyboardEvent('keydown', {key: 'n'}))"
 TO_TIMELINE = "document.querySelector('#time').scrollIntoView()"
 PRINTED = "statement-print.png"
@@ -45,15 +45,11 @@ PICTURES = {
     "statement-long.png": Picture("long.py", height=1180),
     "statement-zoomed.png": Picture("long.py", height=860, act=NEXT_FINDING),
     "statement-ranks.png": Picture("ranks.py", ranks=2),
-    "statement-unsynced.png": Picture("exchanged_too_early.py", height=742, ranks=2, norms=False),
+    "statement-unsynced.png": Picture("train.py", width=800, height=790, ranks=2, norms=False),
     "statement-phone.png": Picture("five_findings.py", width=390, height=844, act=TO_TIMELINE),
 }
 TONES = {"1;31": "#ff8a80", "1;33": "#f2c260", "1;32": "#6fd39a", "1": "#ffffff", "2": "#8a94a3"}
 PAINTED = re.compile(r"\x1b\[([\d;]+)m(.*?)\x1b\[0m")
-
-
-def gradkeeper(folder: Path, *words: str) -> str:
-    return run(folder, "gradkeeper", *words)
 
 
 def run(folder: Path, *words: str) -> str:
@@ -145,15 +141,14 @@ def main(wanted: list[str]) -> int:
     IMAGES.mkdir(exist_ok=True)
     with TemporaryDirectory() as place, browsing() as browser:
         folder = Path(place)
-        for script in (*SCRIPTS.glob("*.py"), EXAMPLES / "exchanged_too_early.py"):
+        for script in SCRIPTS.glob("*.py"):
             (folder / script.name).write_text(script.read_text())
+        (folder / "train.py").write_text(FIRST_OF_README.read_text())
         for name, picture in PICTURES.items():
             if not wanted or name in wanted:
                 photograph(browser, write_statement(folder, picture), IMAGES / name, picture)
         if wanted:
             return 0
-        shown = gradkeeper(folder, "check", "six_lines.py")
-        (IMAGES / "terminal.svg").write_text(terminal("gradkeeper check six_lines.py", shown))
         page = write_statement(folder, Picture("five_findings.py"))
         print_first_page(browser, page, IMAGES / PRINTED)
     return 0

@@ -1,4 +1,4 @@
-# Ranks exchange the first micro-batch of a window only, the loss falls, and nothing says so.
+# Ranks exchange only the first micro-batch of a window; the loss falls all the same.
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel

@@ -1,23 +1,13 @@
-"""The pictures in docs/images: all there, small, and the terminal's still true."""
+"""The pictures in docs/images: all there, small, and the editor's still true."""
 
 import re
-import shutil
-from pathlib import Path
 
-from docs.screenshots import IMAGES, PICTURES, PRINTED, SCRIPTS, gradkeeper, terminal
+from docs.screenshots import IMAGES, PICTURES, PRINTED, SCRIPTS
 from gradkeeper.lint import check_source
 from gradkeeper.rules import ALL
 
 MOST_BYTES = 180_000
-DRAWN = ("terminal.svg", "neovim.svg")
-
-
-def test_the_terminal_picture_shows_what_the_command_prints_now(tmp_path: Path) -> None:
-    shutil.copy(SCRIPTS / "six_lines.py", tmp_path)
-
-    drawn = terminal("gradkeeper check six_lines.py", gradkeeper(tmp_path, "check", "six_lines.py"))
-
-    assert drawn == (IMAGES / "terminal.svg").read_text()
+DRAWN = ("neovim.svg",)
 
 
 def test_every_picture_is_there_and_small() -> None:

@@ -147,8 +147,8 @@ def checked(ended: Ended) -> ProcessRecord:
     record = ended.record
     if record is None or not record.steps:
         raise ProveError(
-            "no optimizer took a step: does the script train, or did it find its own finished "
-            "checkpoint in the folder?"
+            "no optimizer took a step: does the script train, or did it go on from a checkpoint in "
+            "this folder that was finished? Then move that away first"
         )
     if record.final is None:
         raise ProveError("the script's end was not seen: it must not leave by os._exit")
