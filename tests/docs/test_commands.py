@@ -1,11 +1,16 @@
-"""Commands on the pages are commands: each is one that is there, with options that it knows.
+"""Commands on the pages are commands: they run, or it is said here what runs them, or why not.
 
-What a page shows the output of is run, by its own tests (test_pages.py, test_readme.py). The others
-name files, jobs and clusters of the reader's, and are only read.
+A command with words of its own runs in a folder as a reader may have it (`desk`). One that is bare,
+as a name for what it does, is only read: that it is there, and that it has the options told.
 """
 
 import argparse
+import json
+import os
 import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +18,7 @@ import pytest
 
 from docs import pages
 from gradkeeper.cli import COMMANDS, build_parser
+from tests.cli.test_also import STALE
 
 ROOT = pages.DOCS.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", pages.DOCS / "wild.md"]
@@ -80,3 +86,131 @@ def test_an_option_that_is_not_there_would_be_noticed() -> None:
 
 def test_commands_are_read_from_pages() -> None:
     assert len(list(commands((ROOT / "README.md").read_text()))) > 8
+
+
+MENDED = f"{STALE}    optimizer.zero_grad()\n"
+RESUMED = """\
+import torch
+from gradkeeper import Engine
+
+torch.manual_seed(0)
+data = [torch.randn(8, 4) for _ in range(8)]
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+engine = Engine(model, optimizer, checkpoint="runs/a", save_every=1)
+engine.resume()
+for window in engine.windows(data, size=2, epochs=2):
+    with window:
+        for x in window:
+            window.backward(model(x).square().mean())
+"""
+THEIRS = """\
+import os
+import torch
+from safetensors.torch import save_file
+
+weights = {"weight": torch.ones(1)}
+torch.save({"model": weights}, "theirs.pt")
+os.mkdir("llama")
+save_file(weights, "llama/model.safetensors")
+"""
+"""Weights as others leave them."""
+ELSEWHERE = {
+    "uvx --from . gradkeeper check path/to/your/code": "test_package.py: of the wheel, with --slow",
+    "gradkeeper check --watch src/": "cli/test_watch.py: it ends by Ctrl-C only",
+    "gradkeeper doctor --probe train.py:probe": "cli/test_doctor.py: with a probe",
+    "gradkeeper run train_with_accelerate.py": "examples/test_peers.py: with --slow, Accelerate",
+    "gradkeeper checkpoint show|verify|diff": "cli/test_checkpoint.py: three commands in one word",
+    "gradkeeper replay FILE --report page.html": "cli/test_replay.py: FILE is any tape",
+    "gradkeeper run --tape run.tape": "watcher/test_run.py: with a script",
+    "gradkeeper check --fix --select GK603": "lint/test_fixes.py: with files",
+    "scripts/demo": "cli/test_demo.py: what it starts; it makes an environment itself",
+    "scripts/test": "docs/test_commands.py: that it is there; it is what runs this",
+    "scripts/check --fix": "docs/test_commands.py: that it is there; it would rewrite the tree",
+    "torchrun --nproc-per-node 2 -m gradkeeper run train.py": "test_readme.py: with its output",
+    "torchrun --nproc-per-node 2 -m examples.characters_ranks": "examples/test_examples.py",
+    "torchrun --nproc-per-node 2 -m examples.characters_ranks --fsdp": "examples/test_examples.py",
+    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 torchrun --nproc-per-node 2 --max-restarts 3 "
+    "-m examples.characters_ranks --fsdp --folder runs/a": "engine/ranks/test_killed.py",
+}
+"""What is not run here: the tests that do, and what keeps it from running here."""
+EXITS = {"check": {0, 1}, "run": {0, 1}, "doctor": {0, 1}}
+"""Findings are no failure, and what the doctor finds is this machine's."""
+
+
+def lines(text: str) -> Iterator[str]:
+    """The commands of a page: whole lines of its shell fences, and ours in code with words."""
+    for block in FENCE.findall(text):
+        for line in block.replace("\\\n", " ").splitlines():
+            command = " ".join(line.split(" #")[0].split())
+            if command and not command.startswith("#"):
+                yield command
+    for found in commands(re.sub(FENCE, "", text)):
+        if len(found.split()) > 1:
+            yield f"gradkeeper {found}"
+
+
+def all_lines() -> list[str]:
+    texts = [page.read_text() for page in (*PAGES, *pages.hand_written())]
+    return list(dict.fromkeys(line for text in texts for line in lines(text)))
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    """A folder as a reader may have it."""
+    for folder in ("src", "notebooks", "my_package"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "train.py").write_text(MENDED)
+    (tmp_path / "src" / "train.py").write_text(STALE)
+    (tmp_path / "my_package" / "train.py").write_text(f"import sys\n{MENDED}")
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "source": MENDED}
+    cells = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (tmp_path / "notebooks" / "loop.ipynb").write_text(json.dumps(cells))
+    return tmp_path
+
+
+def ran(command: list[str], desk: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=desk,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )
+
+
+@pytest.mark.parametrize("line", [one for one in all_lines() if one not in ELSEWHERE])
+def test_a_command_on_a_page_runs(line: str, desk: Path) -> None:
+    program, *words = shlex.split(line)
+    assert program == "gradkeeper", f"{line}: neither run here nor told why not"
+    if words[0] == "prove-resume" or "runs/a" in words:
+        (desk / "train.py").write_text(RESUMED)
+        if "runs/a" in words:
+            subprocess.run([sys.executable, "train.py"], cwd=desk, check=True, timeout=600)
+    if words[0] == "replay":
+        assert ran(["gradkeeper", "run", "--tape", words[1], "train.py"], desk).returncode == 0
+    if words[:2] == ["checkpoint", "import"]:
+        subprocess.run([sys.executable, "-c", THEIRS], cwd=desk, check=True, timeout=600)
+    if words[0] == "prove-resume":
+        words.insert(1, "--kills=1")
+
+    done = ran(["gradkeeper", *words], desk)
+
+    said = done.stdout + done.stderr
+    assert done.returncode in EXITS.get(words[0], {0}), said
+    assert "Traceback" not in said
+
+
+def test_what_runs_the_others_is_there() -> None:
+    assert set(ELSEWHERE) <= set(all_lines())
+    for told in ELSEWHERE.values():
+        assert (ROOT / "tests" / told.split(":")[0]).is_file()
+
+
+def test_a_command_that_nobody_runs_would_be_noticed() -> None:
+    page = "```sh\nmake train  # all\n```\n\n`gradkeeper check src/` and `gradkeeper check`"
+
+    assert list(lines(page)) == ["make train", "gradkeeper check src/"]
+    assert "make train" not in ELSEWHERE
