@@ -147,6 +147,52 @@ def test_accelerate(body: str) -> None:
     check(after(ACCELERATE, body))
 
 
+@pytest.mark.parametrize(
+    ("prepared", "mark"),
+    [
+        ("prepare(optimizer)", ""),
+        ("optimizer", "  # GK501"),
+        ("elsewhere.tune(prepare(optimizer))", ""),
+        ("elsewhere.tune(optimizer)", "  # GK501"),
+    ],
+    ids=[
+        "by a helper that takes dictionaries, too",
+        "not at all",
+        "and then unseen code puts something around it",
+        "and unseen code puts something around it",
+    ],
+)
+def test_an_optimizer_steps_with_accelerate_if_it_was_prepared(prepared: str, mark: str) -> None:
+    code = f"""
+    import elsewhere
+    import torch
+    from accelerate import Accelerator
+
+    accelerator = Accelerator(gradient_accumulation_steps=4)
+
+    def prepare(component):
+        if isinstance(component, dict):
+            for key in component:
+                component[key] = accelerator.prepare(component[key])
+        else:
+            component = accelerator.prepare(component)
+        return component
+
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.AdamW(model.parameters())
+    loader = prepare(torch.utils.data.DataLoader(torch.randn(64, 4), 8))
+    model = prepare(model)
+    optimizer = {prepared}
+    for x in loader:
+        with accelerator.accumulate(model):
+            accelerator.backward(model(x).square().mean())
+            optimizer.step(){mark}
+            optimizer.zero_grad()
+    """
+
+    check(dedent(code))
+
+
 def test_an_accelerator_that_is_handed_in_shows_in_what_is_asked_of_it() -> None:
     code = """
     def train(accelerator, model, optimizer, loader):

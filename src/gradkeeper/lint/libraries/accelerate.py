@@ -126,7 +126,7 @@ class Accelerator(StandIn):
             of = self._used_as(m, value)
         optimizer, module = optimizer_of(of), module_of(of)
         if optimizer is not None:
-            optimizer.frozen_while = self.idle
+            optimizer.owner.frozen_while = self.idle
             self.owners[optimizer.owner] = None
         elif isinstance(of, Scheduler):
             of.frozen_while = self.idle

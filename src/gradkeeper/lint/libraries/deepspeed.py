@@ -65,7 +65,7 @@ def initialize(call: Call) -> Value:
         optimizer = optimizer_of(argument)
         if optimizer is not None:
             optimizer.owner.escaped = optimizer.owner.kept = True
-            optimizer.frozen_while = _always
+            optimizer.owner.frozen_while = _always
         elif isinstance(argument, Scheduler):
             argument.frozen_while = _always
     own = call.argument(2, "optimizer")

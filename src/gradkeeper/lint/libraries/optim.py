@@ -44,7 +44,6 @@ class Optimizer(StandIn):
         "after",
         "before",
         "evaluates_again",
-        "frozen_while",
         "groups",
         "kind",
         "named_by",
@@ -60,8 +59,6 @@ class Optimizer(StandIn):
         self.named_by = False
         self.evaluates_again = False
         """A step is known to call its closure more than once."""
-        self.frozen_while: Callable[[Machine], bool] | None = None
-        """A framework's word on whether steps do nothing now."""
 
     @property
     def key(self) -> Hashable:
@@ -103,7 +100,7 @@ class Optimizer(StandIn):
         return self.groups
 
     def idle(self, m: Machine) -> bool:
-        frozen = self.frozen_while
+        frozen = self.owner.frozen_while
         if frozen is None and not self.owner.known:
             frozen = m.state(Frameworks).frozen_while
         return frozen is not None and frozen(m)

@@ -44,13 +44,17 @@ from gradkeeper.lint.interpreter.values import (
 from gradkeeper.lint.libraries import unknowns
 from gradkeeper.lint.libraries.data import Opened, StatefulLoader
 from gradkeeper.lint.libraries.leaves import words
-from gradkeeper.lint.libraries.nn import copied, module_of
+from gradkeeper.lint.libraries.nn import Module, copied, module_of
+from gradkeeper.lint.libraries.optim import Optimizer, Scheduler
 from gradkeeper.lint.libraries.tensors import Param, Params, Tensor, mix
 
 if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine
 
 Work = Callable[[Call], Value]
+
+CONTAINERS = words("dict list tuple set str int float bool Mapping Sequence")
+"""What no optimizer, schedule or network is an instance of."""
 
 
 class OpenRange(Value):
@@ -251,6 +255,9 @@ def _isinstance(call: Call) -> Value:
         return TRUE
     if module_of(value) is not None and "Module" in names:
         return TRUE
+    built = isinstance(value, (Optimizer, Scheduler)) or (isinstance(value, Module) and value.seen)
+    if built and names <= CONTAINERS:
+        return FALSE
     return truth_value(Condition("isinstance", value, kinds))
 
 

@@ -8,7 +8,7 @@ unknown origin reaches, and which parameters always moved together and so make o
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,8 @@ class Owner:
     """What is stepped is something around it that is not seen, and may zero as it steps."""
     wrapped_as: Hashable | None = None
     """The unseen optimizer that was made of it. Of several such, each may be another one."""
+    frozen_while: Callable[[Machine], bool] | None = None
+    """A framework's word on whether its steps do nothing now, whatever is put around it."""
 
 
 @dataclass(slots=True)
