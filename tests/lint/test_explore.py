@@ -222,3 +222,71 @@ def test_every_mode_is_tried_before_something_is_missed_in_all_of_them() -> None
 
     assert told(code.format(loss="contrast(features)")) == []
     assert "GK103" in told(code.format(loss="features"))
+
+
+CHAIN = """
+import torch
+from contextlib import nullcontext
+from options import args
+
+def choose(precision):
+    if precision == "half":
+        return torch.autocast("cuda", torch.float16)
+    elif precision == "brain":
+        return torch.autocast("cuda", torch.bfloat16)
+    else:
+        return nullcontext()
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(10, 8, 4):
+    optimizer.zero_grad()
+    with choose(args.precision):
+        loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_chain_that_returns_in_any_case_is_gone_down_first() -> None:
+    project = Project({"train.py": ast.parse(CHAIN)})
+
+    first = next(iter(roots(Program(project, tuple(ALL)))))[0]
+
+    assert next(iter(first.settings.values())) is False
+
+
+MANY_WAYS_OUT = """
+import torch
+from recipes import build, describe, options
+
+def main(args):
+    model, loader = build(args)
+    optimizer = torch.optim.Adam(model.parameters())
+{ends}
+    for x in loader:
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+{rates}
+        if args.free:
+            optimizer.param_groups[0]["lr"] = 0.1
+        else:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+
+main(options())
+"""
+END = """    if args.end_{0}:
+        return describe(model)"""
+RATE = """        if args.set_{0}:
+            optimizer.param_groups[0]["lr"] = args.rate_{0}"""
+
+
+@pytest.mark.parametrize("ends", [1, 8])
+def test_a_setting_is_tried_beside_others_that_end_all_training(ends: int) -> None:
+    code = MANY_WAYS_OUT.format(
+        ends="\n".join(END.format(number) for number in range(ends)),
+        rates="\n".join(RATE.format(number) for number in range(ends)),
+    )
+
+    assert [finding.rule for finding in spoken(check({"train.py": code})["train.py"])] == ["GK304"]

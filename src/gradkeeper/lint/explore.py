@@ -43,6 +43,8 @@ MOST_TRIALS = 3
 MOST_VERIFIED = 24
 MOST_FLIPS = 6
 """Settings that are changed one by one, to see which of them a finding depends on."""
+MOST_BLAMED = 3
+"""Settings that are left out of a group one by one, since nothing trained; then halves tell."""
 MOST_ROUNDS = 12
 """Batches of an epoch that are rehearsed for the sake of loops that leave some out."""
 WINDOW = 3
@@ -342,6 +344,8 @@ class _Exploration:
         self.seen: set[Hashable] = set()
         """Settings that were tried the other way, or are about to be."""
         self.splits = 0
+        self.blamed = 0
+        """Settings that were left out of a group since nothing trained with it."""
         self.groups: dict[Hashable, tuple[Run, dict[Hashable, Mode]]] = {}
         """By plan: the run whose answers of chance it has the other way, all at once."""
         self.base: Run | None = None
@@ -360,10 +364,10 @@ class _Exploration:
                 # Too short to see a window: as if it had not been.
                 self.waiting.insert(0, longer)
                 continue
-            made += 1
-            nothing_new = (
-                nothing_new + 1 if any(_alike(run, earlier) for earlier in self.runs) else 0
-            )
+            if not self._tells_nothing(run):
+                made += 1
+                alike = any(_alike(run, earlier) for earlier in self.runs)
+                nothing_new = nothing_new + 1 if alike else 0
             if nothing_new and not any(map(_trains, self.runs)):
                 break
             if nothing_new == PATIENCE:
@@ -380,6 +384,10 @@ class _Exploration:
             run.settled = all((key, not answer) in tried for key, answer in run.settings.items())
         _verify(program, root, self.runs, self.tried)
 
+    def _tells_nothing(self, run: Run) -> bool:
+        """A group of settings of which one ends all training: the others were hardly asked for."""
+        return self.base is not None and _trains(self.base) and not _trains(run)
+
     def _go_on_from(self, run: Run) -> None:
         if run.numbered and run.plan.window == 1:
             # Whatever goes wrong in windows of one does so in longer ones, too.
@@ -395,7 +403,8 @@ class _Exploration:
         if different and len(flipped) == 1:
             self.telling += flipped
             self.waiting += [self._flip(run, [key]) for key in self.telling if key not in flipped]
-        elif len(flipped) > 1 and _trains(self.base) and not _trains(run):
+        elif len(flipped) > 1 and self.blamed < MOST_BLAMED and self._tells_nothing(run):
+            self.blamed += 1
             # Where nothing trains, nothing is told of the others: all but the one that is to blame.
             to_blame = next((key for key in reversed(run.settings) if key in flipped), flipped[-1])
             others = [key for key in flipped if key != to_blame]

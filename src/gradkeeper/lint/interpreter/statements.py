@@ -678,7 +678,8 @@ def _moves_on(node: ast.Assign, sum_: ast.BinOp) -> bool:
 
 def _stays(node: ast.If) -> bool | None:
     """The answer that goes on with the loop or function, where one of them leaves it."""
-    leaves = [_leaves(block) for block in (node.body, node.orelse)]
+    # A chain of `elif` is gone down, though each of its ways may leave.
+    leaves = [_leaves(node.body), bool(node.orelse) and isinstance(node.orelse[-1], LEAVES)]
     if leaves[0] == leaves[1]:
         return None
     return leaves[1]
