@@ -39,6 +39,12 @@ while True:
 """
 
 
+def heed_signals() -> None:
+    """What is started by `nohup`, or in a script's background, ignores them, and so would ours."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def start(folder: Path, script: str, *options: str, **env: str) -> subprocess.Popen[str]:
     (folder / "train.py").write_text(script)
     return subprocess.Popen(
@@ -48,11 +54,16 @@ def start(folder: Path, script: str, *options: str, **env: str) -> subprocess.Po
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=heed_signals,
     )
 
 
 def ended(job: subprocess.Popen[str]) -> tuple[int, str]:
-    _, stderr = job.communicate(timeout=300)
+    with job:
+        try:
+            _, stderr = job.communicate(timeout=300)
+        finally:
+            job.kill()
     return job.returncode, stderr
 
 

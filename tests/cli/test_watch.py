@@ -11,6 +11,7 @@ import pytest
 
 from gradkeeper.cli import main
 from tests.cli.test_also import STALE
+from tests.cli.test_exits import heed_signals
 
 MENDED = f"{STALE}    optimizer.zero_grad()\n"
 PATIENCE = 120
@@ -26,6 +27,7 @@ class Watching:
                 cwd=folder,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                preexec_fn=heed_signals,
             )
 
     def wait_for(self, words: str, times: int = 1) -> str:
