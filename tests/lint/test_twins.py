@@ -2654,6 +2654,51 @@ twins(
     CYCLED.format(numbers="range(1, args.window + 1)", first="1", mark=""),
 )
 
+ATTACKED = """
+    import copy
+
+    import torch
+    from zoo import Backbone, build
+
+    class Network(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = Backbone("large")
+            self.head = torch.nn.Linear(3, 4)
+
+        def forward(self, x):
+            return self.head(self.model.features(x))
+
+    def attack(model, x):
+        x = x.clone().requires_grad_()
+        out = model(x)
+        for _ in range(10):
+            loss = torch.nn.MSELoss()(out, x)
+            loss.backward()
+            x = (x + x.grad.sign()).detach().requires_grad_()
+            out = model(x)
+        return x.detach()
+
+    def train(loader):
+        model = Network()
+        optimizer = {optimizer}
+        for x, y in loader:
+            optimizer.zero_grad()
+            attacked = attack({attacked}, x)
+            loss = torch.nn.CrossEntropyLoss()(model(attacked), y)
+            loss.backward()
+            optimizer.step(){mark}
+"""
+for kind, optimizer in (
+    ("its own", "torch.optim.SGD(model.parameters(), lr=0.1)"),
+    ("an unseen", "build()"),
+):
+    twins(
+        f"an attack on the network that {kind} optimizer steps, or on a copy of it",
+        ATTACKED.format(optimizer=optimizer, attacked="model", mark="  # <- GK201"),
+        ATTACKED.format(optimizer=optimizer, attacked="copy.deepcopy(model)", mark=""),
+    )
+
 MEMBERS = """
     import torch
     from tasks import Precision

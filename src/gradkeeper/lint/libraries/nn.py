@@ -640,26 +640,4 @@ def make_network(call: Call) -> Value:
     return made
 
 
-def copied(m: Machine, value: Value) -> Value:
-    """deepcopy() of a module: a network of its own, that nobody is expected to train."""
-    if isinstance(value, Either):
-        return Either(value.condition, copied(m, value.yes), copied(m, value.no))
-    module = module_of(value)
-    if module is None:
-        return value
-    made = Module(Leaf("copy", trainable=False), "", seen=False)
-    if isinstance(value, Instance):
-        twin = Instance(value.cls, m.count(value.cls), dict(value.attributes), made)
-        made.me = twin
-        made.own = None
-        for name, child in module.children.items():
-            copy = copied(m, child)
-            if isinstance(copy, Tensor) and copy.leaf is not None:
-                copy = Tensor(copy.text, leaf=Leaf(copy.leaf.name, trainable=False, tensor=True))
-            made.children[name] = copy
-            twin.attributes[name] = copy
-        return twin
-    return made
-
-
 MODULE = LibraryClass("torch.nn.Module", make_network)

@@ -44,7 +44,7 @@ from gradkeeper.lint.interpreter.values import (
 from gradkeeper.lint.libraries import unknowns
 from gradkeeper.lint.libraries.data import Opened, StatefulLoader
 from gradkeeper.lint.libraries.leaves import words
-from gradkeeper.lint.libraries.nn import Module, copied, module_of
+from gradkeeper.lint.libraries.nn import Module, module_of
 from gradkeeper.lint.libraries.optim import Optimizer, Scheduler
 from gradkeeper.lint.libraries.tensors import Param, Params, Tensor, mix
 
@@ -713,10 +713,8 @@ def _deepcopy(call: Call) -> Value:
     if isinstance(given, Dict):
         return Dict(dict(given.values), given.open)
     if isinstance(given, List):
-        return List([copied(call.m, value) for value in given.values], given.open)
-    if isinstance(given, Unknown) and unknowns.kind_of(call.m, given) == "module":
-        given = unknowns.as_module(call.m, given)
-    return copied(call.m, given)
+        return List([unknowns.copied(call.m, value) for value in given.values], given.open)
+    return unknowns.copied(call.m, given)
 
 
 def _chance(call: Call) -> Value:

@@ -472,7 +472,8 @@ def _settle_owners(m: Machine, tape: Tape) -> None:
     if not strangers:
         return
     owned = {leaf for owner in tape.owners if owner.known for leaf in atoms(owner.leaves)}
-    reached = _reached(tape)
+    # What only an attack on the inputs reaches is another network, or a copy.
+    reached = _reached(tape, for_inputs=False) or _reached(tape)
     everything = {
         leaf: None
         for leaves in reached.values()
@@ -495,11 +496,13 @@ def _settle_owners(m: Machine, tape: Tape) -> None:
         _adopt_early(tape, stranger)
 
 
-def _reached(tape: Tape) -> dict[Site, dict[Leaf, None]]:
-    """By line of a backward: what it credits."""
+def _reached(tape: Tape, *, for_inputs: bool = True) -> dict[Site, dict[Leaf, None]]:
+    """By line of a backward: what it credits. Also of those that were made for inputs' sake?"""
     found: dict[Site, dict[Leaf, None]] = {}
     told = {(id(one.site), one.targets): one for one in tape.notes if one.kind is ev.Backward}
     for note in told.values():
+        if note.fields["leaf"] and not for_inputs:
+            continue
         leaves = found.setdefault(note.site, {})
         leaves.update(dict.fromkeys(atoms(_expanded(note.targets))))
     return found
@@ -626,6 +629,8 @@ def _settle_losses(m: Machine, tape: Tape) -> None:
             continue
         if note.targets and not note.open and not (unreached and _is_handed_in(note)):
             continue
+        if note.targets and note.fields["leaf"]:
+            continue  # made for the sake of inputs: an attack, a saliency map
         owners = followers.get(note.site, set()) or set(tape.owners[:1])
         of_one_line = len({owner.site for owner in owners}) == 1
         if len(owners) > 1 and id(note) in next_steps and (of_one_line or note.site in one_by_one):

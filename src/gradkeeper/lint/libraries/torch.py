@@ -47,7 +47,7 @@ from gradkeeper.lint.libraries.tensors import (
     uses_gradient,
     within_step,
 )
-from gradkeeper.lint.libraries.unknowns import as_module
+from gradkeeper.lint.libraries.unknowns import as_module, copied
 from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:
@@ -400,7 +400,7 @@ def _foreach(call: Call, name: str) -> Value:
 def _averaged(call: Call) -> Value:
     """swa_utils.AveragedModel: a copy that nobody trains."""
     given = (call.argument(0, "model") or NONE).resolve(call.m)
-    copy = nn.copied(call.m, given)
+    copy = copied(call.m, given)
     return Averaged(copy)
 
 

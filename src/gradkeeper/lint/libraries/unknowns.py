@@ -15,6 +15,7 @@ from gradkeeper.lint.interpreter.values import (
     NONE,
     Call,
     Constant,
+    Either,
     Unknown,
     Value,
 )
@@ -178,6 +179,33 @@ def _around(m: Machine, value: Unknown) -> Module | None:
     assert made.own is not None
     made.own.parts = tuple(sorted(inside, key=lambda leaf: leaf.name))
     return made
+
+
+def copied(m: Machine, value: Value) -> Value:
+    """deepcopy() of a module: a network of its own, that nobody is expected to train."""
+    if isinstance(value, Either):
+        return Either(value.condition, copied(m, value.yes), copied(m, value.no))
+    if isinstance(value, Unknown) and kind_of(m, value) == "module":
+        value = as_module(m, value)
+    module = module_of(value)
+    if module is None:
+        return value
+    made = Module(Leaf("copy", trainable=False), "", seen=False)
+    if not isinstance(value, Instance):
+        return made
+    for part in list(value.attributes.values()):
+        if isinstance(part, Unknown) and kind_of(m, part) == "module":
+            as_module(m, part)  # now it is one of the children
+    twin = Instance(value.cls, m.count(value.cls), dict(value.attributes), made)
+    made.me = twin
+    made.own = None
+    for name, child in module.children.items():
+        copy = copied(m, child)
+        if isinstance(copy, Tensor) and copy.leaf is not None:
+            copy = Tensor(copy.text, leaf=Leaf(copy.leaf.name, trainable=False, tensor=True))
+        made.children[name] = copy
+        twin.attributes[name] = copy
+    return twin
 
 
 def as_scheduler(m: Machine, value: Unknown) -> Scheduler | None:
