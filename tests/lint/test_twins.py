@@ -2654,6 +2654,37 @@ twins(
     CYCLED.format(numbers="range(1, args.window + 1)", first="1", mark=""),
 )
 
+SO_MANY_STEPS = """
+    import torch
+    from settings import read
+
+    def train(config, model, optimizer, loader):
+        data = iter(loader)
+        model.zero_grad()
+        for step in range({rounds}):
+            try:
+                x = next(data)
+            except StopIteration:
+                data = iter(loader)
+                x = next(data)
+            loss = model(x).mean() / config.window
+            loss.backward(){mark}
+            if (step + 1) % config.window == 0:
+                optimizer.step()
+                model.zero_grad()
+
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.Adam(model.parameters())
+    loader = torch.utils.data.DataLoader(torch.load("x.pt"))
+    for epoch in range(10):
+        train(read(epoch), model, optimizer, loader)
+"""
+twins(
+    "so many rounds, which leave a window open, or so many whole windows",
+    SO_MANY_STEPS.format(rounds="config.steps", mark="  # <- GK203"),
+    SO_MANY_STEPS.format(rounds="config.steps * config.window", mark=""),
+)
+
 ATTACKED = """
     import copy
 

@@ -440,6 +440,8 @@ class State:
         self.equal: dict[Hashable, Constant | Unknown] = {}
         """Values that were found to equal a constant, or what may be one of a class."""
         self.numbers: dict[Hashable, int] = {}
+        self.multiples: dict[Hashable, Value] = {}
+        """Products of something unknown, by key: what each is a multiple of."""
         self.period = 1
         """The longest window that the source itself counts up to."""
         self.short_of = 0
@@ -680,6 +682,24 @@ class State:
             found = self.numbers[value.key] = self.plan.window
             self.kept.append(value)
         return found
+
+    def keep_product(self, made: Value, *factors: Value) -> None:
+        """`steps * accumulation`: so many rounds fill whole windows."""
+        for one in factors:
+            known = isinstance(one, Constant) and type(one.value) is int
+            if known or self.is_numbered(one) or (isinstance(one, Unknown) and self.is_size(one)):
+                self.multiples[made.key] = one
+
+    def whole_windows(self, rounds: int, number: Value) -> int:
+        """As many rounds at least, and a multiple of what the number is a multiple of."""
+        size = self.multiples.get(number.key)
+        if size is None:
+            return rounds
+        if size.fixed:
+            each = self.known_number(size) or self.number(size)
+        else:
+            each = _every(self.plan)
+        return rounds + -rounds % int(each) if 1 < each <= LONGEST_WINDOW else rounds
 
     def is_size(self, value: Unknown) -> bool:
         """The program counts micro-batches up to it somewhere: `if accumulation_steps > 1`."""
@@ -955,6 +975,11 @@ def _counts(value: Value) -> bool:
     return isinstance(value, Unknown) and not value.fixed and COUNT in value.sources()
 
 
+def _every(plan: Plan) -> int:
+    """After so many rounds something holds again that does every so often."""
+    return max(2, plan.window)
+
+
 def _by_chance(mode: Mode | None, question: Question, plan: Plan, *, late: bool) -> bool:
     if mode is None and question.rare:
         mode = "periodic"
@@ -967,7 +992,7 @@ def _by_chance(mode: Mode | None, question: Question, plan: Plan, *, late: bool)
     if mode in ("later yes", "later no"):
         return late == (mode == "later yes")
     if mode == "periodic":
-        return question.times % max(2, plan.window) == 0
+        return question.times % _every(plan) == 0
     return (question.times == ONCE_AT) == (mode == "once")
 
 

@@ -473,7 +473,7 @@ class Statements(Expressions):
             return self.number(number)
         if number is not None and self.is_numbered(number):
             return self.number(number)
-        return self.plan.rounds
+        return self.plan.rounds if number is None else self.whole_windows(self.plan.rounds, number)
 
     def fills_window(self, node: ast.AST) -> bool:
         """The loop credits and does not spend: the step comes after it."""

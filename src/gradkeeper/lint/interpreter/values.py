@@ -319,6 +319,8 @@ class Unknown(Value):
         if m.is_numbered(self) and isinstance(other, Constant):
             return Constant(m.number(self)).operate(m, sign, other, swapped=swapped)
         made = Value.operate(self, m, sign, other, swapped=swapped)
+        if sign == "*":
+            m.keep_product(made, self, other)
         if sign in ("*", "/") and not self.fixed and isinstance(made, Unknown):
             m.libraries.weigh(m, made, self, sign, other, swapped=swapped)
         return made
