@@ -61,8 +61,12 @@ def test_each_thing_that_is_left_out_has_its_own_word(
 
 @pytest.mark.slow
 def test_a_script_that_saves_nothing_proves_nothing(tmp_path: Path) -> None:
-    found = proof_of(tmp_path, script=RECIPE.replace("            save()", "            pass"))
+    said: list[str] = []
+    (tmp_path / "train.py").write_text(RECIPE.replace("            save()", "            pass"))
 
+    found = prove([sys.executable, "train.py"], kills=1, cwd=tmp_path, say=said.append)
+
+    assert "it left no file to go on from" in said[1]
     assert (found.equal, found.resumed) == (True, False)
     assert "by the last kill it had written no file: does it save" in as_text(found)
 

@@ -99,11 +99,14 @@ def prove(
     with _session(keep) as session:
         source = source_of(command, (cwd or Path.cwd()).resolve(), share, session)
         job = _Attempts(tuple(command), source, session, say, timeout)
-        whole = job.run_whole("reference")
+        say(f"to its end first; then up to {kills} times killed and started again")
+        whole, left = job.run_whole("reference")
         record = checked(whole)
         if timeout is None:
             job = replace(job, timeout=PATIENCE * whole.seconds + LEAST)
-        say(f"uninterrupted: {len(record.steps)} steps, {len(record.backwards)} backward calls")
+        count = f"{len(record.steps)} steps, {len(record.backwards)} backward calls"
+        # No verdict: it may save elsewhere, or clear up when it is done. But nobody need wait.
+        say(f"uninterrupted: {count}" + ("" if left else "; it left no file to go on from"))
         points = _points(record, kills, seed)
         killed = job.run_killed(record, points)
         return job.verdict(whole, killed, seed=seed, asked=kills)
@@ -250,11 +253,13 @@ class _Attempts:
     say: Say
     timeout: float | None
 
-    def run_whole(self, name: str, trainer: str | None = None) -> Ended:
+    def run_whole(self, name: str, trainer: str | None = None) -> tuple[Ended, tuple[str, ...]]:
+        """How it ended, and the files that it left."""
         working_copy = self._working_copy(name)
         ended = self._start(working_copy, self.session / name / "start", KillPlan(trainer))
+        left = self._left(working_copy, ended)
         self._clear(ended)
-        return ended
+        return ended, left
 
     def run_killed(self, whole: ProcessRecord, points: Sequence[KillPoint]) -> KilledRun:
         working_copy = self._working_copy("killed")
@@ -271,8 +276,7 @@ class _Attempts:
                     break
                 self.say(f"kill {len(killed.kills) + 1}: {after(kill)}")
                 killed.kills.append(kill)
-                outside = [str(path) for path in self._written_outside(ended) if path.is_file()]
-                killed.left = (*written_into(working_copy), *outside)
+                killed.left = self._left(working_copy, ended)
                 killed.learn(ended.record, otherwise)
                 otherwise = kill[0]
         finally:
@@ -301,7 +305,8 @@ class _Attempts:
     def _refuse_chance(self, record: ProcessRecord) -> None:
         """Asked only now: if the killed run ends alike, no second opinion is needed."""
         self.say("they differ: running it to the end once more, to know that it repeats itself")
-        again = checked(self.run_whole("again", record.trainer))
+        ended, _ = self.run_whole("again", record.trainer)
+        again = checked(ended)
         if again.final != record.final:
             raise ProveError(
                 "the script is not deterministic by itself: two uninterrupted runs end with "
@@ -328,6 +333,11 @@ class _Attempts:
                 "its runs would find each other's. Move it away, or let the script use a path "
                 "relative to its working folder"
             )
+
+    def _left(self, working_copy: WorkingCopy, ended: Ended) -> tuple[str, ...]:
+        """Files that it wrote and that are still there, those in its copy the newest first."""
+        outside = [str(path) for path in self._written_outside(ended) if path.is_file()]
+        return (*written_into(working_copy), *outside)
 
     def _written_outside(self, ended: Ended) -> dict[Path, bool]:
         found = written(ended.folder).items()
