@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -93,8 +94,9 @@ def main(pythons: list[str]) -> int:
         return 2
     tests, left_out = suites()
     print("| Python | passed | skipped | failed | errors |\n|---|---|---|---|---|", flush=True)
-    for python in pythons:
-        print(row(python, tests), flush=True)
+    with ThreadPoolExecutor() as side_by_side:
+        for told in side_by_side.map(lambda python: row(python, tests), pythons):
+            print(told, flush=True)
     print(f"\n{len(tests)} files of tests; {len(left_out)} more need torch or a browser.")
     return 0
 
