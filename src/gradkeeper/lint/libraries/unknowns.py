@@ -187,6 +187,8 @@ def copied(m: Machine, value: Value) -> Value:
         return Either(value.condition, copied(m, value.yes), copied(m, value.no))
     if isinstance(value, Unknown) and kind_of(m, value) == "module":
         value = as_module(m, value)
+    if isinstance(value, Unknown) and leaves_in(value.sources()):
+        return m.unknown(value.text)  # unseen code made it of parameters: the copy has others
     module = module_of(value)
     if module is None:
         return value
