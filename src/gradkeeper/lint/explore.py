@@ -27,6 +27,7 @@ from gradkeeper.lint.libraries.recording import Owner, Tape, close, openings
 from gradkeeper.lint.libraries.registry import StandardLibraries
 from gradkeeper.lint.libraries.tensors import Finite
 from gradkeeper.lint.parsing import TOO_DEEP
+from gradkeeper.lint.trials import only_tries
 from gradkeeper.model import events as ev
 from gradkeeper.model.auditing import audit
 from gradkeeper.model.finding import Finding, Findings, Severity
@@ -118,6 +119,8 @@ class Run:
     """Of each setting that it asked for, another run has the other side."""
     lines: frozenset[tuple[str, int]] = frozenset()
     """Where something happened: a run that never came to a line says nothing of it."""
+    trials: frozenset[Key] = frozenset()
+    """Findings in loops that only try something out."""
     under: dict[tuple[str, int], tuple[Hashable, ...]] = field(default_factory=dict)
     """By such a line: the settings, outermost first, in whose branches it lies."""
 
@@ -580,6 +583,8 @@ def may_speak(run: Run, finding: Finding) -> bool:
         return False
     if rule == "GK102" and (run.loses_a_loss or run.loses_this_loss(finding)):
         return False  # perhaps it was that loss which seems to be thrown away
+    if (rule, finding.site.file, finding.site.line) in run.trials:
+        return False
     if rule == "GK103" and run.only_draws_a_schedule(finding):
         return False
     if rule == "GK107" and (run.passes_by_a_step or (run.partial and not run.steps)):
@@ -872,7 +877,14 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
         doubts=m.doubts,
     )
     run.findings = _judged(program, tuple(events))
+    run.trials = frozenset(key for key in run.findings if _is_trial(program, key))
     return run
+
+
+def _is_trial(program: Program, key: Key) -> bool:
+    rule, path, line = key
+    tree = program.project.files.get(path) if rule == "GK101" else None
+    return tree is not None and program.relocate is None and only_tries(tree, line)
 
 
 def _from_callers(root: Root, tape: Tape) -> frozenset[str]:
