@@ -2842,6 +2842,56 @@ twins(
     COPIED.format(judge="frozen", mark=""),
 )
 
+TESTED = """
+    import {module}
+    import torch
+    from torch import nn
+
+    def try_it():
+        net = nn.Linear(3, 1)
+        optimizer = torch.optim.Adam(net.parameters())
+        for _ in range(10):
+            loss = net(torch.tensor([1.0, 2.0, 3.0])).mean()
+            loss.backward()
+            optimizer.step(){mark}
+        return net.weight
+
+    print(try_it())
+"""
+twins(
+    "a loop in a file of tests",
+    TESTED.format(module="logging", mark="  # <- GK101"),
+    TESTED.format(module="pytest", mark=""),
+)
+
+FINE = """
+    import argparse
+
+    import torch
+    from torch import nn
+    from transformers import get_linear_schedule_with_warmup
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--updates", type=int)
+    parser.add_argument("--window", type=int, default=1)
+    args = parser.parse_args()
+    net = nn.Linear(4, 1)
+    optimizer = torch.optim.Adam(net.parameters())
+    length = {length}
+    schedule = get_linear_schedule_with_warmup(optimizer, int(0.1 * length), length)
+    for number, x in enumerate(loader):
+        (net(x).mean() / args.window).backward()
+        if (number + 1) % args.window == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+        schedule.step(){mark}
+"""
+twins(
+    "a schedule whose length is counted in micro-batches",
+    FINE.format(length="args.updates", mark="  # <- GK205"),
+    FINE.format(length="args.updates * args.window", mark=""),
+)
+
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:

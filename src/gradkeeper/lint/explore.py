@@ -877,14 +877,19 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
         doubts=m.doubts,
     )
     run.findings = _judged(program, tuple(events))
-    run.trials = frozenset(key for key in run.findings if _is_trial(program, key))
+    run.trials = frozenset(
+        key for key, finding in run.findings.items() if _is_trial(program, finding)
+    )
     return run
 
 
-def _is_trial(program: Program, key: Key) -> bool:
-    rule, path, line = key
-    tree = program.project.files.get(path) if rule == "GK101" else None
-    return tree is not None and program.relocate is None and only_tries(tree, line)
+def _is_trial(program: Program, finding: Finding) -> bool:
+    """What is applied twice comes from a loop that only tries something out."""
+    if finding.rule != "GK101" or program.relocate is not None:
+        return False
+    files = program.project.files
+    credited = [reason.site for reason in finding.because if reason.role == "credited"]
+    return any(x.file in files and only_tries(files[x.file], x.line) for x in credited)
 
 
 def _from_callers(root: Root, tape: Tape) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Loops that only try something out: timed or asserted about, on made-up data.
+"""Loops that only try something out: in tests, or timed or asserted about on made-up data.
 
 Nobody reads their loss, and nobody keeps their weights. A gradient that is applied twice there
 does no harm: that a step is measured twice on the same one may be just what is wanted.
@@ -13,6 +13,7 @@ from gradkeeper.lint.interpreter.facts import FUNCTIONS, LOOPS
 from gradkeeper.lint.libraries.leaves import words
 
 SCOPES = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
+TESTING = words("pytest unittest")
 MADE_UP = words("rand randn randint ones zeros empty full arange")
 CLOCKS = words("time perf_counter monotonic process_time default_timer Event")
 READS = words("item detach tolist numpy state_dict save")
@@ -20,7 +21,23 @@ READS = words("item detach tolist numpy state_dict save")
 
 
 def only_tries(tree: ast.Module, line: int) -> bool:
-    """Whether a step of this line belongs to such a loop."""
+    """Whether a backward of this line belongs to such a loop."""
+    return _is_test(tree) or _is_watched(tree, line)
+
+
+def _is_test(tree: ast.Module) -> bool:
+    """It imports what tests are written with."""
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.append(node.module)
+    return any(name.partition(".")[0] in TESTING for name in names)
+
+
+def _is_watched(tree: ast.Module, line: int) -> bool:
+    """Somebody looks at the clock or asserts, and nobody at what is learned."""
     scope = _scope(tree, line)
     nodes = list(_walk(scope))
     calls = [node for node in nodes if isinstance(node, ast.Call)]

@@ -39,7 +39,8 @@ for i, x in enumerate(torch.randn(8, 8, 4)):
 ```
 
 One scheduler step per epoch is fine, and so are the one in a scheduler's own constructor, those
-that run forward to where a checkpoint left off, and schedulers that are fed a metric.
+that run forward to where a checkpoint left off, and schedulers that are fed a metric. Where a
+schedule's length is multiplied by the window's, it counts batches, and may step with each.
 """
 
 from collections.abc import Iterator

@@ -212,6 +212,13 @@ def negation(answer: bool | Condition) -> bool | Condition:
     return answer.negate() if isinstance(answer, Condition) else not answer
 
 
+@dataclass(frozen=True, slots=True)
+class Times:
+    """A source: what a number was multiplied by."""
+
+    of: Hashable
+
+
 class Unknown(Value):
     """Something the source does not tell. Never changed: what is learned of it is kept beside it.
 
@@ -321,6 +328,8 @@ class Unknown(Value):
         made = Value.operate(self, m, sign, other, swapped=swapped)
         if sign == "*":
             m.keep_product(made, self, other)
+            if isinstance(made, Unknown) and made.fixed:
+                made = made.made_of(Times(self.key)).made_of(Times(other.key))
         if sign in ("*", "/") and not self.fixed and isinstance(made, Unknown):
             m.libraries.weigh(m, made, self, sign, other, swapped=swapped)
         return made

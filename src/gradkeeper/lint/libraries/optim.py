@@ -15,6 +15,7 @@ from gradkeeper.lint.interpreter.values import (
     Dict,
     List,
     Sources,
+    Times,
     Value,
 )
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in, words
@@ -362,10 +363,15 @@ def stranger(m: Machine, name: str) -> Optimizer:
 class Scheduler(StandIn):
     """A learning rate schedule."""
 
-    __slots__ = ("frozen_while", "label", "metric", "of", "seen")
+    __slots__ = ("factors", "frozen_while", "label", "metric", "of", "seen")
 
-    def __init__(self, of: Value, *, metric: bool = False, seen: bool = True) -> None:
+    def __init__(
+        self, of: Value, *, metric: bool = False, seen: bool = True, made_by: Call | None = None
+    ) -> None:
         self.of = of
+        given = made_by.values() if made_by is not None else ()
+        self.factors = [one.of for x in given for one in x.sources() if isinstance(one, Times)]
+        """What its length was multiplied by."""
         self.metric = metric
         self.seen = seen
         """It is one of PyTorch's. Others may take their first tick for the first step's rate."""
@@ -389,7 +395,8 @@ class Scheduler(StandIn):
         early = not self.seen and not m.state(Tape).steps
         frozen = self.frozen_while is not None and self.frozen_while(m)
         if isinstance(of, Optimizer) and not frozen and not early:
-            fed = bool(call.values())
+            # One whose length was multiplied by the window's is meant to move on with each batch.
+            fed = bool(call.values()) or any(one in m.numbers for one in self.factors)
             m.state(Tape).note(
                 m, ev.Tick, owner=of.owner, scheduler=self.label, metric=self.metric or fed
             )
@@ -414,7 +421,7 @@ def schedule(call: Call, kind: str) -> Value:
         of = _first_schedule(call)
     # Whatever is handed to one of PyTorch's is an optimizer, also where nothing else shows it.
     call.m.libraries.optimizer_in(call.m, of)
-    return Scheduler(of, metric=kind in METRIC)
+    return Scheduler(of, metric=kind in METRIC, made_by=call)
 
 
 def _first_schedule(call: Call) -> Value:

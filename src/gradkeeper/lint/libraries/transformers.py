@@ -115,7 +115,7 @@ def schedule(call: Call) -> Value:
             if optimizer_of(argument.resolve(call.m)) is not None
         ]
         given = texts[0] if texts else call.argument(1 if named or len(call.args) > 1 else 0)
-    return Scheduler(given or NONE)
+    return Scheduler(given or NONE, made_by=call)
 
 
 def find_transformers(m: Machine, name: str) -> Value | None:
