@@ -2842,28 +2842,6 @@ twins(
     COPIED.format(judge="frozen", mark=""),
 )
 
-TESTED = """
-    import {module}
-    import torch
-    from torch import nn
-
-    def try_it():
-        net = nn.Linear(3, 1)
-        optimizer = torch.optim.Adam(net.parameters())
-        for _ in range(10):
-            loss = net(torch.tensor([1.0, 2.0, 3.0])).mean()
-            loss.backward()
-            optimizer.step(){mark}
-        return net.weight
-
-    print(try_it())
-"""
-twins(
-    "a loop in a file of tests",
-    TESTED.format(module="logging", mark="  # <- GK101"),
-    TESTED.format(module="pytest", mark=""),
-)
-
 FINE = """
     import argparse
 

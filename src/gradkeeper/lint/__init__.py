@@ -12,7 +12,6 @@ columns      columns as people count them
 notebook     cells as one program, and back
 rehearse     from the trees of a program to what is said of each file
 explore      which runs: where they begin, which answers they try, when it is enough
-trials       loops that only try something out, by which no training is harmed
 coverage     what is known of each training loop: rehearsed from where, or why not
 certainty    from many runs to findings: certain, certain under a setting, possible
 interpreter  Python, and nothing of torch: runs a program on values that may be unknown

@@ -27,7 +27,6 @@ from gradkeeper.lint.libraries.recording import Owner, Tape, close, openings
 from gradkeeper.lint.libraries.registry import StandardLibraries
 from gradkeeper.lint.libraries.tensors import Finite
 from gradkeeper.lint.parsing import TOO_DEEP
-from gradkeeper.lint.trials import only_tries
 from gradkeeper.model import events as ev
 from gradkeeper.model.auditing import audit
 from gradkeeper.model.finding import Finding, Findings, Severity
@@ -119,8 +118,6 @@ class Run:
     """Of each setting that it asked for, another run has the other side."""
     lines: frozenset[tuple[str, int]] = frozenset()
     """Where something happened: a run that never came to a line says nothing of it."""
-    trials: frozenset[Key] = frozenset()
-    """Findings in loops that only try something out."""
     under: dict[tuple[str, int], tuple[Hashable, ...]] = field(default_factory=dict)
     """By such a line: the settings, outermost first, in whose branches it lies."""
 
@@ -583,8 +580,6 @@ def may_speak(run: Run, finding: Finding) -> bool:
         return False
     if rule == "GK102" and (run.loses_a_loss or run.loses_this_loss(finding)):
         return False  # perhaps it was that loss which seems to be thrown away
-    if (rule, finding.site.file, finding.site.line) in run.trials:
-        return False
     if rule == "GK103" and run.only_draws_a_schedule(finding):
         return False
     if rule == "GK107" and (run.passes_by_a_step or (run.partial and not run.steps)):
@@ -877,19 +872,7 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
         doubts=m.doubts,
     )
     run.findings = _judged(program, tuple(events))
-    run.trials = frozenset(
-        key for key, finding in run.findings.items() if _is_trial(program, finding)
-    )
     return run
-
-
-def _is_trial(program: Program, finding: Finding) -> bool:
-    """What is applied twice comes from a loop that only tries something out."""
-    if finding.rule != "GK101" or program.relocate is not None:
-        return False
-    files = program.project.files
-    credited = [reason.site for reason in finding.because if reason.role == "credited"]
-    return any(x.file in files and only_tries(files[x.file], x.line) for x in credited)
 
 
 def _from_callers(root: Root, tape: Tape) -> frozenset[str]:

@@ -36,9 +36,7 @@ for x in torch.randn(6, 8, 4):
 ```
 
 Two optimizers that share a trunk may each spend the same gradient once; a step inside another
-optimizer's step (a wrapper, SAM) is one step. `gradkeeper check` says nothing of tests and
-benchmarks: loops in a file that imports pytest or unittest, and loops on made-up data that are
-timed or asserted about, and whose loss and weights nobody looks at.
+optimizer's step (a wrapper, SAM) is one step.
 """
 
 from collections.abc import Iterator
