@@ -1,11 +1,15 @@
 """Which runs are made of a program, and what follows from several of them."""
 
 import ast
+from collections.abc import Hashable
 
 import pytest
 
-from gradkeeper.lint.explore import TOTAL, Program, roots
+from gradkeeper.lint.certainty import UNTOLD, weigh
+from gradkeeper.lint.explore import TOTAL, Program, Run, roots
 from gradkeeper.lint.imports import Project
+from gradkeeper.lint.interpreter.state import Plan, Question
+from gradkeeper.lint.interpreter.values import Condition, Unknown
 from gradkeeper.lint.program import Checked
 from gradkeeper.lint.rehearse import rehearse_files
 from gradkeeper.model.finding import Finding, Severity
@@ -290,3 +294,30 @@ def test_a_setting_is_tried_beside_others_that_end_all_training(ends: int) -> No
     )
 
     assert [finding.rule for finding in spoken(check({"train.py": code})["train.py"])] == ["GK304"]
+
+
+def told_where(*runs: tuple[bool, bool, bool]) -> str | None:
+    """Where a finding is told to hold, of runs with `keep`, `fast` and the finding, or without."""
+    (finding,) = spoken(check({"main.py": MAIN.format(extra=""), "engine.py": ENGINE})["engine.py"])
+    key = (finding.rule, finding.site.file, finding.site.line)
+
+    def run(keep: bool, fast: bool, wrong: bool) -> Run:
+        questions: dict[Hashable, Question] = {
+            name: Question(Condition("", Unknown(name, f"args.{name}")), name, True, answer)
+            for name, answer in (("keep", keep), ("fast", fast))
+        }
+        made = Run(Plan(), questions, findings={key: finding} if wrong else {})
+        made.spends = made.verified = True
+        made.lines = frozenset({key[1:]})
+        return made
+
+    (weighed,) = weigh([run(*one) for one in runs])
+    return weighed.when
+
+
+def test_the_setting_that_makes_a_finding_go_away_is_told() -> None:
+    assert told_where((True, True, True), (False, True, False)) == "args.keep is true"
+
+
+def test_of_several_settings_none_is_told_that_was_not_tried_by_itself() -> None:
+    assert told_where((True, True, True), (False, False, False)) == UNTOLD

@@ -8,9 +8,9 @@ from dataclasses import replace
 from gradkeeper.lint.explore import (
     Key,
     Run,
-    by_nearness,
     compared,
     may_speak,
+    nearest,
     refuted,
     without,
 )
@@ -69,7 +69,9 @@ def _setting(key: Key, run: Run, runs: list[Run]) -> str | None:
         for name, answer in run.settings.items()
         if all(other.settings.get(name, answer) != answer for other in against)
     ]
-    likeliest = by_nearness(telling, run, key, runs)
+    likeliest = nearest(telling, run, key, runs)
+    if len(likeliest) > 1:
+        return UNTOLD
     return _as_text(run, likeliest[0]) if likeliest else None
 
 
@@ -92,6 +94,8 @@ def _is_choice(name: Hashable, run: Run, runs: list[Run]) -> bool:
     )
 
 
+UNTOLD = "some of its options are set so"
+"""One of several makes a finding go away, and there was no time left to find out which."""
 OPPOSITE = {"==": "!=", "is": "is not", "in": "not in", "<": ">="}
 
 

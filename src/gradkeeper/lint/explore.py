@@ -541,7 +541,19 @@ def _suspected(run: Run, key: Key, runs: list[Run]) -> list[Hashable]:
 
 
 def by_nearness(names: list[Hashable], run: Run, key: Key, runs: list[Run]) -> list[Hashable]:
-    """Settings, the likeliest cause of a finding first.
+    """Settings, the likeliest cause of a finding first."""
+    return sorted(names, key=_likelihood(run, key, runs))
+
+
+def nearest(names: list[Hashable], run: Run, key: Key, runs: list[Run]) -> list[Hashable]:
+    """The likeliest of them; several, where none is likelier than the others."""
+    order = _likelihood(run, key, runs)
+    first = min(map(order, names), default=None)
+    return [name for name in names if order(name) == first]
+
+
+def _likelihood(run: Run, key: Key, runs: list[Run]) -> Callable[[Hashable], tuple[bool, bool]]:
+    """How far a setting is from being the cause of a finding.
 
     One that a run with the finding has otherwise is none, unless it is one of several. One in whose
     branch a line of the finding lies is likelier than one that was asked somewhere else.
@@ -556,7 +568,7 @@ def by_nearness(names: list[Hashable], run: Run, key: Key, runs: list[Run]) -> l
         either_way = any(one.settings.get(name, answer) != answer for one in having)
         return either_way, name not in near
 
-    return sorted(names, key=order)
+    return order
 
 
 def lines_of(finding: Finding) -> Iterator[tuple[str, int]]:
