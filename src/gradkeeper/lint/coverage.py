@@ -77,6 +77,10 @@ class Coverage:
             for setting in settings:
                 story.settings.setdefault(setting.condition.text, set()).add(setting.answer)
 
+    def have_shown(self, loops: Iterable[ast.AST]) -> bool:
+        """Each of these loops was rehearsed to a step, and without a doubt."""
+        return all(self._stories[loop].through and self._stories[loop].clear for loop in loops)
+
     def driven(self, nodes: Iterable[ast.AST]) -> list[ast.AST]:
         """Those of these functions that a framework's loop calls."""
         return [node for node in nodes if node in self._stories]

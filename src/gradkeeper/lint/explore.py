@@ -35,7 +35,7 @@ from gradkeeper.model.site import Site
 
 MOST_RUNS = 8
 PATIENCE = 2
-"""Runs one after the other in which nothing happened that had not happened before."""
+"""Runs one after the other that brought nothing new."""
 FREE_SPLITS = 1
 """Groups of settings that are taken apart though no finding depends on them."""
 MOST_TRIALS = 3
@@ -116,6 +116,8 @@ class Run:
     """Begun in a function that nobody calls, of a program that steps somewhere."""
     settled: bool = True
     """Of each setting that it asked for, another run has the other side."""
+    loops: tuple[ast.AST, ...] = ()
+    """Training loops that it came to."""
     lines: frozenset[tuple[str, int]] = frozenset()
     """Where something happened: a run that never came to a line says nothing of it."""
     under: dict[tuple[str, int], tuple[Hashable, ...]] = field(default_factory=dict)
@@ -336,6 +338,7 @@ class _Exploration:
     """
 
     def __init__(self, program: Program, root: Root) -> None:
+        self.program = program
         self.runs: list[Run] = []
         self.tried: set[Hashable] = set()
         self.waiting: list[Plan] = [Plan()]
@@ -366,23 +369,37 @@ class _Exploration:
                 continue
             if not self._tells_nothing(run):
                 made += 1
-                alike = any(_alike(run, earlier) for earlier in self.runs)
-                nothing_new = nothing_new + 1 if alike else 0
+                nothing_new = 0 if self._is_news(run) else nothing_new + 1
             if nothing_new and not any(map(_trains, self.runs)):
                 break
-            if nothing_new == PATIENCE:
+            if name in self.groups:
+                self._go_on_from_group(run, *self.groups[name])
+            else:
+                self.runs.append(run)
+                self._go_on_from(run)
+            if nothing_new >= PATIENCE:
                 # What was found may hang on a setting that was not tried the other way yet.
                 suspected = any(map(_tells, self.runs))
                 self.waiting = [plan for plan in self.waiting if suspected and plan.settings]
-            if name in self.groups:
-                self._go_on_from_group(run, *self.groups[name])
-                continue
-            self.runs.append(run)
-            self._go_on_from(run)
         tried = {setting for run in self.runs for setting in run.settings.items()}
         for run in self.runs:
             run.settled = all((key, not answer) in tried for key, answer in run.settings.items())
         _verify(program, root, self.runs, self.tried)
+
+    def _is_news(self, run: Run) -> bool:
+        """It trains where no run did before, or something is told that was not.
+
+        As long as a loop has not shown what it does, whatever happens otherwise is news.
+        """
+        if any(_alike(run, earlier) for earlier in self.runs):
+            return False
+        if not any(map(_trains, self.runs)) or not self.program.coverage.have_shown(run.loops):
+            return True
+        places, told = _where_it_trains(run), _told(run)
+        for earlier in self.runs:
+            places -= _where_it_trains(earlier)
+            told -= _told(earlier)
+        return bool(places or told)
 
     def _tells_nothing(self, run: Run) -> bool:
         """A group of settings of which one ends all training: the others were hardly asked for."""
@@ -469,6 +486,17 @@ class _Exploration:
 
 def _trains(run: Run) -> bool:
     return run.spends or any(isinstance(event, ev.Backward) for event in run.tape)
+
+
+def _where_it_trains(run: Run) -> set[tuple[str, int]]:
+    trains = (
+        event.site for event in run.tape if isinstance(event, (ev.Backward, ev.Step, ev.Move))
+    )
+    return {(site.file, site.line) for site in trains}
+
+
+def _told(run: Run) -> set[Key]:
+    return {key for key, finding in run.findings.items() if may_speak(run, finding)}
 
 
 def _tells(run: Run) -> bool:
@@ -868,6 +896,7 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
     run.openings = openings(tape) | _from_callers(root, tape)
     run.spends, run.ended = spends, seen_to_the_end
     run.period, run.short_of = m.period, m.short_of
+    run.loops = tuple(tape.loops)
     run.partial = root.function is not None and program.project.facts.steps_somewhere
     run.lines = frozenset((event.site.file, event.site.line) for event in events)
     run.under = _by_line(program, m.reached)
