@@ -522,7 +522,7 @@ def _verify(program: Program, root: Root, runs: list[Run], tried: set[Hashable])
     for key, having in suspects.items():
         for run in compared(having, runs, key[0])[:MOST_TRIALS]:
             if not run.verified:
-                _try_chances(program, root, run, runs, tried)
+                _try_chances(program, root, run, key, runs, tried)
             if not refuted(run, key, runs):
                 _tell_setting(program, root, run, key, runs, tried)
                 break
@@ -634,29 +634,30 @@ def _names_what_cleared_it(finding: Finding) -> bool:
 
 
 def _try_chances(
-    program: Program, root: Root, run: Run, runs: list[Run], tried: set[Hashable]
+    program: Program, root: Root, run: Run, key: Key, runs: list[Run], tried: set[Hashable]
 ) -> None:
-    run.verified = True
+    """Tries the other answers of chance, until one of them refutes a finding."""
     for plan in _by_window(run):
-        if not _try(program, root, plan, runs, tried):
-            run.verified = False
+        if refuted(run, key, runs) or not _try(program, root, plan, runs, tried):
             return
     flips = {
-        key: mode
-        for key, question in run.questions.items()
-        if not question.fixed and key not in run.plan.chance
+        name: mode
+        for name, question in run.questions.items()
+        if not question.fixed and name not in run.plan.chance
         for mode in _flips(question)
     }
     waiting = [list(flips)]
     while waiting:
         group = waiting.pop(0)
-        plan = run.plan.but(chance={**run.plan.chance, **{key: flips[key] for key in group}})
+        plan = run.plan.but(chance={**run.plan.chance, **{name: flips[name] for name in group}})
+        if refuted(run, key, runs):
+            return
         if len(group) == 1:
             if not _try(program, root, plan, runs, tried):
-                run.verified = False
                 return
         elif group:
             waiting += _left_to_try(program, root, run, plan, group)
+    run.verified = True
 
 
 def _try(program: Program, root: Root, plan: Plan, runs: list[Run], tried: set[Hashable]) -> bool:
