@@ -2756,58 +2756,6 @@ twins(
     MEMBERS.format(backward="task.scaler.scale(loss).backward()", mark=""),
 )
 
-MEASURED = """
-    import time
-
-    import torch
-    from torch import nn
-
-    def measure(width):
-        layer = nn.Linear(width, width)
-        optimizer = torch.optim.Adam(layer.parameters())
-        x = torch.ones(4, width)
-        start = time.time()
-        for _ in range(1000):
-            loss = layer(x).square().mean()
-            loss.backward()
-            optimizer.step(){mark}{shown}
-        print((time.time() - start) / 1000){kept}
-
-    measure(64)
-"""
-twins(
-    "a loop on made-up data that is only timed",
-    MEASURED.format(shown="\n            print(loss)", kept="", mark="  # <- GK101"),
-    MEASURED.format(shown="", kept="", mark=""),
-)
-twins(
-    "a timed loop whose weights are given back",
-    MEASURED.format(shown="", kept="\n        return layer", mark="  # <- GK101"),
-    MEASURED.format(shown="", kept="", mark=""),
-)
-
-ASSERTED = """
-    import torch
-    from torch import nn
-
-    def try_out(batches):
-        layer = nn.Linear(8, 8)
-        optimizer = torch.optim.Adam(layer.parameters())
-        x = torch.randn(4, 8)
-        for {over}:
-            loss = layer(x).square().mean()
-            loss.backward()
-            optimizer.step(){mark}
-            assert type(loss.item()) is float
-
-    try_out([torch.randn(4, 8), torch.randn(4, 8)])
-"""
-twins(
-    "a loop that counts, and of which only assertions are made",
-    ASSERTED.format(over="x in batches", mark="  # <- GK101"),
-    ASSERTED.format(over="_ in range(3)", mark=""),
-)
-
 COPIED = """
     from copy import deepcopy
 
