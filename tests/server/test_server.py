@@ -116,6 +116,19 @@ def test_a_half_written_line_leaves_what_was_said(editor: Editor) -> None:
     assert said(editor.wait_for("train.py", 3)) == []
 
 
+def test_a_file_that_does_not_parse_does_not_hold_back_what_is_said_of_another(
+    editor: Editor,
+) -> None:
+    editor.open("broken.py", "def half(:\n")
+    assert said(editor.wait_for("broken.py", 1)) == [("GK000", 1)]
+    editor.open("train.py", CLEAN)
+    assert said(editor.wait_for("train.py", 1)) == []
+
+    editor.type("train.py", 2, {"text": STALE})
+
+    assert said(editor.wait_for("train.py", 2)) == [("GK101", 7)]
+
+
 def test_a_project_is_one_program_with_its_unsaved_files(editor: Editor) -> None:
     (editor.folder / "loop.py").write_text(LOOP)
     (editor.folder / "main.py").write_text(CALLER)
@@ -215,6 +228,9 @@ def test_a_file_that_is_closed_is_spoken_of_no_more(editor: Editor) -> None:
     editor.tell("textDocument/didClose", **editor.about("train.py"))
 
     assert editor.wait_for("train.py") == []
+
+    editor.open("train.py", STALE)
+    assert said(editor.wait_for("train.py", 1)) == [("GK101", 7)], "opened again, told again"
 
 
 def test_the_editor_s_settings_and_the_project_s_choose_rules(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ class Service:
 
     async def _changed(self, params: lsp.DidChangeTextDocumentParams) -> None:
         self._hold(params.text_document.uri)
-        self._check_soon(self._pause)
+        self._check_soon(self._pause, typed=protocol.path_of(params.text_document.uri))
 
     async def _saved(self, _: Any) -> None:
         """A file may have come that an import leads to."""
@@ -104,31 +104,36 @@ class Service:
         self._held[path] = encoded(document.source)
         self._versions[path] = document.version
 
-    def _check_soon(self, pause: float) -> None:
+    def _check_soon(self, pause: float, *, typed: str | None = None) -> None:
         """After a pause in which nothing else is typed."""
         self._edits += 1
         if self._waiting is not None:
             self._waiting.cancel()
         loop = asyncio.get_running_loop()
-        self._waiting = loop.call_later(pause, lambda: self._go(self._check(typing=pause > 0)))
+        self._waiting = loop.call_later(pause, lambda: self._go(self._check(typed)))
 
     def _go(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _check(self, *, typing: bool) -> None:
+    async def _check(self, typed: str | None) -> None:
         edits, held = self._edits, dict(self._held)
+
+        def work() -> dict[str, list[Finding]] | None:
+            # While it waited for a slow check before it, more may have been typed.
+            return self._projects.check(held) if edits == self._edits else None
+
         try:
-            found = await self._at_work(lambda: self._projects.check(held))
+            found = await self._at_work(work)
         except (ConfigError, UnknownCodeError) as error:
             self._complain(str(error))
             return
-        self._complained = ""
-        if edits != self._edits:  # more was typed meanwhile, and a check of that is due
+        if found is None or edits != self._edits:  # a check of what was typed meanwhile is due
             return
-        half_written = any(finding.rule == UNPARSABLE for path in held for finding in found[path])
-        if not (typing and half_written):  # then what was said last still says more
+        self._complained = ""
+        half_written = any(finding.rule == UNPARSABLE for finding in found.get(typed or "", []))
+        if not half_written:  # else what was said last still says more
             self._publish(found, held)
 
     def _publish(self, found: dict[str, list[Finding]], held: dict[str, bytes]) -> None:
