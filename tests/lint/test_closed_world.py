@@ -232,8 +232,12 @@ def test_code_that_is_not_seen_may_clear_a_network_that_it_is_given() -> None:
     """
 
     assert told(code.format(each_round="handle(model)", each_epoch="pass")) == []
+    assert told(code.format(each_round="handle(model, x)", each_epoch="pass")) == []
     assert told(code.format(each_round="pass", each_epoch="handle(model)")) == ["GK101"]
     assert told(code.format(each_round="handle(x)", each_epoch="pass")) == ["GK101"]
+    # To clear, it would need neither a rate nor a number of rounds.
+    assert told(code.format(each_round="handle(model, 0.99)", each_epoch="pass")) == ["GK101"]
+    assert told(code.format(each_round="handle(epoch, model)", each_epoch="pass")) == ["GK101"]
 
 
 def test_what_is_put_around_an_optimizer_may_zero_as_it_steps() -> None:

@@ -530,15 +530,21 @@ def _tell_lent(m: Machine, receiver: Value | None, trained: list[Value]) -> None
 def _tell_lent_now(m: Machine, given: list[Value]) -> None:
     """Code that is not seen has these networks at this point: it may clear their gradients.
 
-    Not where something is made of what it says: that is what it is called for.
+    Not where something is made of what it says: that is what it is called for. Nor where it is
+    given more than networks and data, an option or a count: to clear, it needs none of that.
     """
     tape = m.state(Tape)
     if not tape.steps or id(m.node) not in m.facts.bare:
         return
+    networks = []
     for value in given:
         network = role_of(m, value) if isinstance(value, Unknown) else module_of(value)
         if isinstance(network, Module):
-            tape.lent_after.append((tape.notes[-1], network.leaves()))
+            networks.append(network)
+        elif not isinstance(value, Tensor) and not (isinstance(value, Unknown) and value.data):
+            return
+    for network in networks:
+        tape.lent_after.append((tape.notes[-1], network.leaves()))
 
 
 def _is_trained(value: Value) -> bool:
