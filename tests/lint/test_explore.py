@@ -321,3 +321,31 @@ def test_the_setting_that_makes_a_finding_go_away_is_told() -> None:
 
 def test_of_several_settings_none_is_told_that_was_not_tried_by_itself() -> None:
     assert told_where((True, True, True), (False, False, False)) == UNTOLD
+
+
+NESTED = """
+import argparse
+
+import torch
+from torch import nn
+
+args = argparse.ArgumentParser().parse_args()
+model = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in loader:
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    if args.penalty:
+        loss = loss + args.weight * model.weight.abs().sum()
+        if args.slow:
+            optimizer.param_groups[0]["lr"] = 0.01
+    loss.backward()
+    {step}
+"""
+
+
+def test_a_setting_that_only_another_leads_to_is_tried_both_ways() -> None:
+    assert told(NESTED.format(step="pass")) == ["GK107"]
+    assert told(NESTED.format(step="if args.penalty and not args.slow: optimizer.step()")) == []
+    assert told(NESTED.format(step="if args.penalty and args.slow: optimizer.step()")) == []
+    assert told(NESTED.format(step="optimizer.step()")) == []

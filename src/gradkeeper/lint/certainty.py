@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
 from gradkeeper.lint.explore import (
+    FROM_ABSENCE,
     Key,
     Run,
     compared,
@@ -15,9 +16,6 @@ from gradkeeper.lint.explore import (
     without,
 )
 from gradkeeper.model.finding import Finding, Severity
-
-FROM_ABSENCE = frozenset({"GK103", "GK105", "GK106", "GK107", "GK307", "GK401", "GK602"})
-"""Rules that may speak of a closed world only (DESIGN section 5)."""
 
 
 def weigh(runs: list[Run]) -> Iterator[Finding]:

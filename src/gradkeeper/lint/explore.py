@@ -74,6 +74,9 @@ CLOSED = {
 """By rule: where the world of a run may not be open for it to speak. See `recording.openings`;
 `caller`: an unseen one hands in what may be made of parameters that were there before."""
 
+FROM_ABSENCE = frozenset({"GK103", "GK105", "GK106", "GK107", "GK307", "GK401", "GK602"})
+"""Rules that may speak of a closed world only (DESIGN section 5)."""
+
 OF_TAILS = frozenset({"GK202", "GK203"})
 """Rules about what a window holds when its loop ends."""
 OF_RHYTHM = frozenset({"GK102", "GK201", "GK205", "GK304", "GK401"})
@@ -524,8 +527,27 @@ def _verify(program: Program, root: Root, runs: list[Run], tried: set[Hashable])
             if not run.verified:
                 _try_chances(program, root, run, key, runs, tried)
             if not refuted(run, key, runs):
-                _tell_setting(program, root, run, key, runs, tried)
+                if key[0] in FROM_ABSENCE:  # what is missing under one setting only is not told
+                    _settle(program, root, run, runs, tried)
+                else:
+                    _tell_setting(program, root, run, key, runs, tried)
                 break
+
+
+def _settle(program: Program, root: Root, run: Run, runs: list[Run], tried: set[Hashable]) -> None:
+    """Tries a run's settings the other way that no run has so: one that lies in a branch of
+    another was not asked for while that one was changed as well."""
+    while not run.settled:
+        answered = {setting for other in runs for setting in other.settings.items()}
+        left = {
+            name: not answer
+            for name, answer in run.settings.items()
+            if (name, not answer) not in answered
+        }
+        plan = run.plan.but(settings={**run.settings, **left})
+        if left and (_name_of(plan) in tried or not _try(program, root, plan, runs, tried)):
+            return
+        run.settled = not left
 
 
 def _tell_setting(
