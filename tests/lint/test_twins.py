@@ -2818,6 +2818,41 @@ twins(
     FINE.format(length="args.updates * args.window", mark=""),
 )
 
+TWO_TOO_EARLY = """
+    import torch
+    from torch import nn
+
+    actor, critic = nn.Linear(4, 2), nn.Linear(4, 1)
+    first = torch.optim.Adam(actor.parameters())
+    second = torch.optim.Adam(critic.parameters())
+    for x in loader:
+        first.zero_grad(){mark}
+        {early_first}
+        actor(x).square().mean().backward()
+        {late_first}
+        second.zero_grad(){mark}
+        {early_second}
+        critic(x).square().mean().backward()
+        {late_second}
+"""
+twins(
+    "two optimizers, each of which steps before its own backward",
+    TWO_TOO_EARLY.format(
+        early_first="first.step()",
+        late_first="pass",
+        early_second="second.step()",
+        late_second="pass",
+        mark="  # <- GK102",
+    ),
+    TWO_TOO_EARLY.format(
+        early_first="pass",
+        late_first="first.step()",
+        early_second="pass",
+        late_second="second.step()",
+        mark="",
+    ),
+)
+
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:

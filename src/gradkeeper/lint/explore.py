@@ -167,7 +167,9 @@ class Run:
 
     def loses_this_loss(self, finding: Finding) -> bool:
         """An optimizer steps between the backward that a finding is about and what clears it, and
-        nothing is seen to reach it: this loss may do so all the same."""
+        nothing is seen to reach it: this loss may do so all the same. Not if it has a loss of its
+        own, which comes too late for each of its steps."""
+        too_early = self.steps_too_early
         credited = {reason.site for reason in finding.because if reason.role == "credited"}
         owned: dict[str, set[str]] = {}
         filled: set[str] = set()
@@ -184,7 +186,8 @@ class Run:
                         waiting, empty = True, False
                 case ev.Step():
                     own = owned.get(event.optimizer, set())
-                    empty = empty or (waiting and not own & (filled | reached))
+                    lost = not own & (filled | reached) and event.optimizer not in too_early
+                    empty = empty or (waiting and lost)
                     filled -= own
                 case ev.Zero():
                     filled.difference_update(event.accounts)
@@ -193,6 +196,26 @@ class Run:
                             return True
                         waiting = False
         return False
+
+    @property
+    def steps_too_early(self) -> set[str]:
+        """Optimizers that losses reach, and that never have anything of it when they step."""
+        owned: dict[str, set[str]] = {}
+        filled: set[str] = set()
+        reached: set[str] = set()
+        fed: set[str] = set()
+        for event in self.tape:
+            match event:
+                case ev.Adopt():
+                    owned.setdefault(event.optimizer, set()).update(event.accounts)
+                case ev.Backward():
+                    filled.update(event.accounts)
+                    reached.update(event.accounts)
+                case ev.Step() if owned.get(event.optimizer, set()) & filled:
+                    fed.add(event.optimizer)
+                case ev.Zero():
+                    filled.difference_update(event.accounts)
+        return {name for name, own in owned.items() if own & reached and name not in fed}
 
     def only_draws_a_schedule(self, finding: Finding) -> bool:
         """Steps with nothing but the scheduler's between them: to see its rates, not to train."""
