@@ -349,3 +349,36 @@ def test_a_setting_that_only_another_leads_to_is_tried_both_ways() -> None:
     assert told(NESTED.format(step="if args.penalty and not args.slow: optimizer.step()")) == []
     assert told(NESTED.format(step="if args.penalty and args.slow: optimizer.step()")) == []
     assert told(NESTED.format(step="optimizer.step()")) == []
+
+
+SHOWN = """
+import torch
+from torch import nn
+from options import args
+
+def epoch(model, optimizer, loader):
+    for x in loader:
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for parameter in model.parameters():
+    {each}
+if args.wide:
+    optimizer.zero_grad()
+if args.fixed:
+    model.requires_grad_(False)
+if args.slow:
+    optimizer.param_groups[0]["lr"] = 0.1
+"""
+
+
+def test_a_script_that_only_sets_weights_is_not_gone_through_as_if_it_trained() -> None:
+    def runs(each: str) -> int:
+        project = Project({"show.py": ast.parse(SHOWN.format(each=each))})
+        return len(next(iter(roots(Program(project, tuple(ALL))))))
+
+    assert runs("parameter.data = torch.zeros(4)") == runs("print(parameter)")
+    assert runs("optimizer.step()") > runs("print(parameter)")

@@ -511,7 +511,8 @@ class _Exploration:
 
 
 def _trains(run: Run) -> bool:
-    return run.spends or any(isinstance(event, ev.Backward) for event in run.tape)
+    """More happens than that weights are set, as when they are loaded by hand."""
+    return any(isinstance(event, (ev.Backward, ev.Step)) for event in run.tape)
 
 
 def _where_it_trains(run: Run) -> set[tuple[str, int]]:
