@@ -97,8 +97,6 @@ class Backwards:
         """The next backward leaves its graph as it is, for another one."""
         self._last: torch.Tensor | None = None
         """The loss of the running backward, where its graph is to be marked."""
-        self.silent = False
-        """The next call of torch.autograd.backward comes from a `Tensor.backward` already told."""
         self._site: Site | None = None
         self._line = BackwardLine()
         """Of the running backward, or of the last one."""
