@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gradkeeper.prove.diagnosis import began_anew, parting
-from gradkeeper.prove.record import BackwardRecord, ProcessRecord, StepRecord
+from gradkeeper.prove.process import BackwardRecord, ProcessRecord, StepRecord
 
 TORCH = frozenset({"torch"})
 

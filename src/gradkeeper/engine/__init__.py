@@ -6,9 +6,8 @@ loss_weights    how much each loss weighs, and what an open window knows
 close           what a window's end does: normalise, unscale, clip, step, tick, zero
 gradients       what lies in `.grad`: measured, scaled, clipped, cleared
 engine          hands out windows, and knows who owns what
-owner           a model, its optimizer, and how that spends
+owner           a model, its optimizer, how that spends, and what ticks with it
 precision       fp32, bf16, fp16
-schedule        what ticks once per step
 batches         the loader, how far it has been read, and onto which device
 leftovers       calls inside a window that are the engine's alone
 journal         what the engine did, on a tape; and warnings

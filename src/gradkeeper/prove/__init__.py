@@ -4,11 +4,10 @@ In the order in which to read them:
 
 proof         the runs, one after the other, and the verdict
 verdict       as text, as JSON, as a picture of two words
-process       one start of the command, until it ends or all its processes are killed
+process       one start of the command, until it ends or all of it is killed; what witnesses wrote
 working_copy  a copy of the folder for each run, and what is written beside it
 bootstrap     put into every Python that a start runs; waits until torch is imported
 witness       in there: writes down what the trainer does, and kills it where planned
-record        what the witness wrote, read back
 diagnosis     where two records part, why, and by how much the parameters differ
 
 Only `witness` imports torch: the rest waits for a job and reads text.

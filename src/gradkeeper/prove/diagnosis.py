@@ -14,7 +14,7 @@ from typing import Any
 
 from gradkeeper.checkpoint import Store
 from gradkeeper.checkpoint.compare import distance, kind_of
-from gradkeeper.prove.record import BackwardRecord, ProcessRecord
+from gradkeeper.prove.process import BackwardRecord, ProcessRecord
 
 
 @dataclass(frozen=True)

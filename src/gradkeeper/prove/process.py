@@ -1,4 +1,6 @@
-"""One start of the command, with a witness in every Python process of it, and its end."""
+"""One start of the command, with a witness in every Python process of it, its end, and what the
+witnesses wrote.
+"""
 
 import contextlib
 import importlib.util
@@ -12,15 +14,93 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gradkeeper.prove import ProveError
-from gradkeeper.prove.record import ProcessRecord, read
 from gradkeeper.prove.working_copy import WorkingCopy, turned
 
 BOOTSTRAP = Path(__file__).with_name("bootstrap.py")
 ENV = "GRADKEEPER_PROVE"
 """As in the bootstrap, which is a program of its own and brings the witness, and this file, in."""
 KillPoint = tuple[int, int]  # steps taken, and backward calls since the last one
+
+
+# What a witness wrote about one process, read back.
+
+
+@dataclass(frozen=True)
+class BackwardRecord:
+    """The state in which a backward was called; digests, None where there was nothing."""
+
+    step: int
+    micro: int
+    weights: str
+    optimizer: str
+    gradients: str | None
+    batch: str | None
+    generators: dict[str, str]
+    loss: str | None
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """What a step left."""
+
+    weights: str
+    rates: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class ProcessRecord:
+    """One process of the command, from its first optimizer on."""
+
+    trainer: str
+    began: str | None  # the digest of the weights before its first backward or step
+    events: tuple[BackwardRecord | StepRecord, ...]
+    killed: bool
+    final: str | None  # the digest of all parameters when the script ended by itself
+
+    @property
+    def backwards(self) -> list[BackwardRecord]:
+        return [event for event in self.events if isinstance(event, BackwardRecord)]
+
+    @property
+    def steps(self) -> list[StepRecord]:
+        return [event for event in self.events if isinstance(event, StepRecord)]
+
+    def points(self) -> list[tuple[int, int]]:
+        """After each event: steps taken, and backward calls since the last one."""
+        found, steps, micro = [], 0, 0
+        for event in self.events:
+            if isinstance(event, StepRecord):
+                steps, micro = steps + 1, 0
+            else:
+                micro += 1
+            found.append((steps, micro))
+        return found
+
+
+def _read(path: Path) -> ProcessRecord:
+    lines = [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines()]
+    events = tuple(_event(line) for line in lines if line["kind"] in ("backward", "step"))
+    weights = {line["kind"]: line.get("weights") for line in lines}
+    return ProcessRecord(
+        trainer=lines[0]["trainer"],
+        began=weights.get("began"),
+        events=events,
+        killed="killed" in weights,
+        final=weights.get("end"),
+    )
+
+
+def _event(line: dict[str, Any]) -> BackwardRecord | StepRecord:
+    facts = {name: value for name, value in line.items() if name != "kind"}
+    if line["kind"] == "step":
+        return StepRecord(facts["weights"], tuple(facts["rates"]))
+    return BackwardRecord(**facts)
+
+
+# The start itself.
 
 
 @dataclass(frozen=True)
@@ -131,7 +211,7 @@ def _environment(folder: Path) -> dict[str, str]:
 def _record(folder: Path) -> ProcessRecord | None:
     """The trainer's. The command's own process comes before those that it started."""
     paths = sorted(folder.glob("record-*.jsonl"), key=lambda path: path.stat().st_ctime_ns)
-    records = [read(path) for path in paths]
+    records = [_read(path) for path in paths]
     records.sort(key=lambda record: record.trainer != "command")
     return records[0] if records else None
 

@@ -17,8 +17,7 @@ from gradkeeper.prove.diagnosis import (
     parting,
     seeded,
 )
-from gradkeeper.prove.process import Ended, KillPlan, KillPoint, has_python, start
-from gradkeeper.prove.record import ProcessRecord
+from gradkeeper.prove.process import Ended, KillPlan, KillPoint, ProcessRecord, has_python, start
 from gradkeeper.prove.working_copy import (
     CopySource,
     WorkingCopy,

@@ -10,8 +10,7 @@ libraries      what is known of other people's loaders
 replay         calls that draw random numbers, made again
 mersenne       how far a generator has come, as a number
 generators     generators and counters wherever they are held, and all that may be drawn from
-signature      what must be the same on resume
-fingerprint    plain values and batches as a short hash
+signature      what must be the same on resume, as plain values or as a short hash
 trial          a loader read whole, and again from every place in it
 """
 
