@@ -87,6 +87,13 @@ def shared() -> dict[str, Any]:
     return found
 
 
+def readings(things: Mapping[str, Any]) -> dict[str, tuple[str, Drawn]]:
+    """Kind and state of each that is a generator."""
+    return {
+        name: (kind(thing), read(thing)) for name, thing in things.items() if is_generator(thing)
+    }
+
+
 def read(generator: Any) -> Drawn:
     state = own_state(generator)
     if isinstance(generator, torch.Generator):

@@ -214,19 +214,10 @@ class RandomSources:
             self._own = self._search.found | self._own
 
     def read(self) -> Reading:
-        reading = {
-            name: (rng.kind(generator), rng.read(generator))
-            for name, generator in self._shared.items()
-        }
-        return reading | self.read_own()
+        return rng.readings(self._shared) | self.read_own()
 
     def read_own(self) -> Reading:
-        reading: Reading = {}
-        for name, slot in self._own.items():
-            generator = slot.now()
-            if rng.is_generator(generator):
-                reading[name] = (rng.kind(generator), rng.read(generator))
-        return reading
+        return rng.readings({name: slot.now() for name, slot in self._own.items()})
 
     def write(self, reading: Reading) -> None:
         for name, (kind, drawn) in reading.items():

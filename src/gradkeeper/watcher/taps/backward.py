@@ -1,5 +1,5 @@
-"""`backward()`; and DistributedDataParallel's forward, where it is decided whether the backward that
-follows will exchange gradients.
+"""`backward()`; and DistributedDataParallel's forward, which decides whether the backward after it
+exchanges gradients.
 """
 
 import functools
