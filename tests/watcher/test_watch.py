@@ -375,3 +375,18 @@ def test_a_finding_has_the_place_that_json_tells(tmp_path: Path) -> None:
         record["line"],
         record["column"],
     )
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_an_edge_of_the_graph_may_stand_for_a_loss(several: bool) -> None:
+    model = nn.Linear(4, 1)
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    with watch(on_finding="record") as watched:
+        for x in torch.randn(3, 8, 4):
+            edge = torch.autograd.graph.get_gradient_edge(model(x).square().mean())
+            torch.autograd.backward([edge] if several else edge, torch.ones(()))
+            opt.step()
+
+    assert [found.rule for found in watched.findings] == ["GK101"]
+    assert all(parameter.grad is not None for parameter in model.parameters())
