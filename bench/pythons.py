@@ -71,13 +71,22 @@ def call(*words: str | Path) -> str:
     return done.stdout + done.stderr
 
 
-def row(python: str, tests: list[Path]) -> str:
+def built(folder: str) -> Path:
+    """The wheel, once for all: builds side by side would write into the same folder."""
+    told = call(sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", folder, ".")
+    wheel = next(Path(folder).glob("*.whl"), None)
+    if wheel is None:
+        raise SystemExit(f"no wheel could be built:\n{told}")
+    return wheel
+
+
+def row(python: str, wheel: Path, tests: list[Path]) -> str:
     version = call(python, "-c", "import platform; print(platform.python_version())").strip()
     with TemporaryDirectory() as folder:
         call(python, "-m", "venv", "--without-pip", folder)
         inner = Path(folder) / "bin" / "python"
         pins = ("--constraint", "constraints.txt")
-        told = call(sys.executable, "-m", "pip", "--python", inner, "install", *pins, ".", *TOOLS)
+        told = call(sys.executable, "-m", "pip", "--python", inner, "install", *pins, wheel, *TOOLS)
         if "Successfully installed" not in told:
             raise SystemExit(f"{python}: nothing could be installed:\n{told}")
         told = call(inner, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", *tests)
@@ -94,8 +103,9 @@ def main(pythons: list[str]) -> int:
         return 2
     tests, left_out = suites()
     print("| Python | passed | skipped | failed | errors |\n|---|---|---|---|---|", flush=True)
-    with ThreadPoolExecutor() as side_by_side:
-        for told in side_by_side.map(lambda python: row(python, tests), pythons):
+    with TemporaryDirectory() as folder, ThreadPoolExecutor() as side_by_side:
+        wheel = built(folder)
+        for told in side_by_side.map(lambda python: row(python, wheel, tests), pythons):
             print(told, flush=True)
     print(f"\n{len(tests)} files of tests; {len(left_out)} more need torch or a browser.")
     return 0
