@@ -42,7 +42,7 @@ print(total / 8)
 
 A sum that is made to call `backward()` on it is not meant, nor one of the losses of a single step.
 Reading, gradkeeper knows `total += loss`; `total = total + loss` and moving averages show when the
-program runs.
+program runs. A list that losses are appended to keeps their graphs as well, and is not told of.
 """
 
 from collections.abc import Iterator
