@@ -2853,6 +2853,36 @@ twins(
     ),
 )
 
+EXCHANGED = """
+    from contextlib import nullcontext
+
+    from builders import build_model, build_optimizer
+
+    class Runner:
+        def __init__(self, options):
+            self.model = build_model(options)
+            self.optimizer = build_optimizer(self.model, options)
+            self.criterion = options.criterion
+
+        def silence(self):
+            return self.model.no_sync() if hasattr(self.model, "no_sync") else nullcontext()
+
+        def train(self, loader):
+            for x, y in loader:
+                self.model.train()
+                {first}
+                with self.silence():
+                    {then}
+                    self.criterion(out, y).backward()
+                self.optimizer.step(){mark}
+                self.optimizer.zero_grad()
+"""
+twins(
+    "no_sync() around the backward of a network that is not seen",
+    EXCHANGED.format(first="pass", then="out = self.model(x)", mark="  # <- GK501"),
+    EXCHANGED.format(first="out = self.model(x)", then="pass", mark=""),
+)
+
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:

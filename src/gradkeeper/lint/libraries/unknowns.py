@@ -404,9 +404,12 @@ def call_unknown(what: Unknown, call: Call) -> Value:
     if what.of is not None and what.name:
         if not isinstance(what.of, Unknown) or kind_of(m, what) != "module" or what.name in METHODS:
             return call_method(m, what.of, what.name, call, what)
-    if what.fixed and kind_of(m, what) == "module" and not _makes(m, what) and _given_data(m, call):
-        module = as_module(m, what)
-        return mix(m, f"{what.text}()", module, *call.values())
+    if what.fixed and kind_of(m, what) == "module" and not _makes(m, what):
+        modes = m.state(Modes)
+        if modes.grad and m.loops and call.values():
+            modes.unsynced_forward = modes.unsynced
+        if _given_data(m, call):
+            return mix(m, f"{what.text}()", as_module(m, what), *call.values())
     result = unseen(what, call)
     if what.given and kind_of(m, what) == "module" and isinstance(result, Unknown):
         # Of data or of options: a loss that is made of it may reach a network that is not seen.
