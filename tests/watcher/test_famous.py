@@ -101,6 +101,21 @@ def scaled(code: str) -> str:
     return code.replace("optimizer.step()", "scaler.step(optimizer); scaler.update()")
 
 
+NOT_UPDATED = """
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    scaler = torch.amp.GradScaler("cpu")
+    for x in torch.randn(6, 8, 4):
+        optimizer.zero_grad()
+        scaler.scale(model(x).square().mean()).backward()
+        try:
+            scaler.unscale_(optimizer)
+        except RuntimeError:
+            break
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+    """
+
 IN_BACKWARD = """
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))
     optimizers = {one: torch.optim.SGD([one], lr=0.01) for one in model.parameters()}
@@ -125,6 +140,7 @@ IN_BACKWARD = """
         pytest.param(scaled(INNER), "GK201", "scaler.step(", id="the same under a scaler"),
         pytest.param(MASKED, "GK204", "optimizer.step()", id="masked items in an inner loop"),
         pytest.param(IN_BACKWARD, "GK202", ".step()", id="stepped in backward, and divided"),
+        pytest.param(NOT_UPDATED, "GK303", ".unscale_(", id="unscaled again without an update"),
     ],
 )
 def test_a_famous_fault_is_found_at_its_line(
@@ -156,6 +172,21 @@ def test_a_famous_fault_is_found_at_its_line(
         pytest.param(PARTS_OF_ONE, id="parts of one batch"),
         pytest.param(TASKS, id="tasks, each with a head and data of its own"),
         pytest.param(IN_BACKWARD.replace(" / 4", ""), id="stepped in backward"),
+        pytest.param(
+            NOT_UPDATED.replace("step(optimizer)", "step(optimizer); scaler.update()"),
+            id="unscaled once for each update",
+        ),
+        pytest.param(
+            NOT_UPDATED.replace("step(optimizer)", "step(optimizer); scaler.update()").replace(
+                "        nn.utils",
+                "        try:\n"
+                "            scaler.unscale_(optimizer)\n"
+                "        except RuntimeError:\n"
+                "            pass\n"
+                "        nn.utils",
+            ),
+            id="unscaled twice for one step, which torch refuses",
+        ),
         pytest.param(IN_BACKWARD.replace(" / 4", " / 2"), id="stepped in backward, and halved"),
     ],
 )

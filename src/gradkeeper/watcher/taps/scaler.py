@@ -10,6 +10,9 @@ from torch.amp import GradScaler
 from gradkeeper.watcher.patches import Undo, replace
 from gradkeeper.watcher.taps.call import Calls
 
+AFTER_STEP = "after step()"
+"""In torch's words for an `unscale_` that no `update` came before."""
+
 
 def tap(calls: Calls) -> list[Undo]:
     return [_scale(calls), _unscale(calls), _step(calls), _update(calls)]
@@ -34,8 +37,15 @@ def _unscale(calls: Calls) -> Undo:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def unscale_(self: GradScaler, optimizer: torch.optim.Optimizer) -> Any:
-            result = original(self, optimizer)
             recorder = calls.recorder()
+            try:
+                result = original(self, optimizer)
+            except RuntimeError as error:
+                # It refuses to prepare a second step without an update: one was meant all the same.
+                if recorder is not None and AFTER_STEP in str(error):
+                    calls.tell(recorder.steps.scaler_begins, self, optimizer)
+                    calls.tell(recorder.steps.scaler_ends, optimizer)
+                raise
             if recorder is not None and self.is_enabled():
                 if recorder.arrivals.underway.scaling is None:
                     calls.tell(recorder.unscaled, optimizer, self)
