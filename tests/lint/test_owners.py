@@ -1,7 +1,17 @@
 """Who owns what, and where gradients come from when it takes a second look to tell."""
 
+import ast
+from textwrap import dedent
+
 import pytest
 
+from gradkeeper.lint.imports import Project
+from gradkeeper.lint.interpreter.machine import Machine
+from gradkeeper.lint.interpreter.state import Plan
+from gradkeeper.lint.interpreter.values import Condition, Constant
+from gradkeeper.lint.libraries.leaves import Leaf, atoms
+from gradkeeper.lint.libraries.registry import StandardLibraries
+from gradkeeper.lint.libraries.tensors import MOST_KNOWN, Param
 from tests.lint.linting import loop, told
 
 
@@ -599,4 +609,55 @@ def test_a_part_of_a_network_is_zeroed_with_what_is_around_the_network() -> None
     """
 
     assert told(code.format(zero="model.zero_grad()")) == []
+    assert told(code.format(zero="pass")) == ["GK101"]
+
+
+def test_a_question_that_is_new_each_time_does_not_tell_parameters_apart_for_ever() -> None:
+    code = """
+    import torch
+    from backbones import build
+    from torch import nn
+
+    class Learner:
+        def __init__(self):
+            self.network = build()
+            self.weights, self.means = {{}}, {{}}
+
+        def penalty(self):
+            loss = 0
+            for name, p in self.network.named_parameters():
+                if name in self.weights.keys():
+                    loss += (self.weights[name] * (p - self.means[name]).pow(2)).sum()
+            return loss
+
+        def measure(self, loader):
+            weights = {{n: torch.zeros_like(p) for n, p in self.network.named_parameters()}}
+            for x, y in loader:
+                nn.functional.cross_entropy(self.network(x), y).backward()
+                for name, p in self.network.named_parameters():
+                    weights[name] += p.grad.pow(2)
+            return weights
+
+        def learn(self, loader):
+            optimizer = torch.optim.SGD(self.network.parameters(), lr=0.1)
+            for x, y in loader:
+                loss = nn.functional.cross_entropy(self.network(x), y) + self.penalty()
+                {zero}
+                loss.backward()
+                optimizer.step()
+            self.weights = self.measure(loader)
+            self.means = {{n: p.clone() for n, p in self.network.named_parameters()}}
+
+    learner = Learner()
+    for loader in tasks:
+        learner.learn(loader)
+    """
+    project = Project({"train.py": ast.parse(dedent(code))})
+    m = Machine(Plan(), StandardLibraries(), project, project.facts, 1000)
+    leaf = Leaf("network")
+    for number in range(3 * MOST_KNOWN):
+        Param([leaf], {}, []).decide(m, number, Condition("", Constant(number)))
+
+    assert len(list(atoms([leaf]))) == 2**MOST_KNOWN
+    assert told(code.format(zero="optimizer.zero_grad()")) == []
     assert told(code.format(zero="pass")) == ["GK101"]

@@ -864,6 +864,10 @@ class _Growing(Value):
         return NONE
 
 
+MOST_KNOWN = 6
+"""Conditions that tell parameters apart: each may double their groups. Beyond, it is chance."""
+
+
 @dataclass(slots=True, eq=False)
 class Param(Value):
     """Stands for each parameter of a group in turn.
@@ -901,9 +905,12 @@ class Param(Value):
             return self.answers[by]
         if self.waiting is None:
             return condition
+        leaves = list(atoms(self.leaves))
+        if any(by not in leaf.known and len(leaf.known) >= MOST_KNOWN for leaf in leaves):
+            return condition
         yes: list[Leaf] = []
         no: list[Leaf] = []
-        for leaf in atoms(self.leaves):
+        for leaf in leaves:
             answer = leaf.known.get(by)
             if answer is None:
                 passing, failing = leaf.split(by, both=False)
