@@ -42,7 +42,7 @@ Undo = Callable[[], object]
 
 def unsharded_parameters(roots: "list[FSDPModule]") -> list[Tensor]:
     """Which a backward credits; those of modules that have run."""
-    found = [getattr(parameter, "_unsharded_param", None) for parameter in _parameters(roots)]
+    found = [getattr(parameter, "_unsharded_param", None) for parameter in fsdp_parameters(roots)]
     return [parameter for parameter in found if parameter is not None and parameter.requires_grad]
 
 
@@ -55,9 +55,8 @@ def reduce_pending(roots: "list[FSDPModule]") -> None:
 
 def can_defer_all_reduce(roots: "list[FSDPModule]") -> bool:
     """Whether shards have copies (HSDP), and this torch can be told to add them up later."""
-    return all(
+    return can_fill_unreached(roots) and all(
         hasattr(group, "_partial_reduce_output")
-        and hasattr(group, "reduce_scatter_unused_params")
         and hasattr(group.mesh_info, "replicate_process_group")
         and hasattr(group.mesh_info, "shard_process_group")
         for group in _groups(roots)
@@ -66,23 +65,34 @@ def can_defer_all_reduce(roots: "list[FSDPModule]") -> bool:
 
 def all_reduce_pending(roots: "list[FSDPModule]") -> None:
     """What backwards under `set_requires_all_reduce(False)` have left: torch adds it to the next
-    gradients, so these are zeros."""
+    gradients, so these are zeros. Within `fill_unreached`."""
     for group in _groups(roots):
-        if group._partial_reduce_output is None:
-            continue
-        before = group.reduce_scatter_unused_params
-        group.reduce_scatter_unused_params = True
-        try:
+        if group._partial_reduce_output is not None:
             group.post_backward()
             group.finalize_backward()
-        finally:
-            group.reduce_scatter_unused_params = before
+
+
+def can_fill_unreached(roots: "list[FSDPModule]") -> bool:
+    return all(hasattr(group, "reduce_scatter_unused_params") for group in _groups(roots))
+
+
+def fill_unreached(roots: "list[FSDPModule]") -> Undo:
+    """What `set_reduce_scatter_unused_params(True)` does, until undone: parameters that a backward
+    does not reach take part in its exchange with zeros."""
+    changed = [group for group in _groups(roots) if not group.reduce_scatter_unused_params]
+
+    def set_to(fills: bool) -> None:
+        for group in changed:
+            group.reduce_scatter_unused_params = fills
+
+    set_to(True)
+    return lambda: set_to(False)
 
 
 def clear_pending(roots: "list[FSDPModule]") -> None:
     for group in _groups(roots):
         group._partial_reduce_output = None
-    for parameter in _parameters(roots):
+    for parameter in fsdp_parameters(roots):
         parameter.unsharded_accumulated_grad = None
         unsharded = getattr(parameter, "_unsharded_param", None)
         if unsharded is not None and unsharded.grad is not None:
@@ -94,7 +104,8 @@ def divides_by(roots: "list[FSDPModule]") -> set[float | None]:
     return {group.gradient_divide_factor for group in _groups(roots)}
 
 
-def _parameters(roots: "list[FSDPModule]") -> Iterator[Any]:
+def fsdp_parameters(roots: "list[FSDPModule]") -> Iterator[Any]:
+    """For `sharded` and `unsharded`."""
     for group in _groups(roots):
         yield from group.fsdp_params
 

@@ -135,6 +135,20 @@ class Ranks(Stateful, Protocol):
         return
 
 
+class Reach(Protocol):
+    """Which parameters the backwards of a window reached."""
+
+    @property
+    def parameters(self) -> list[Tensor]: ...
+
+    @property
+    def flags(self) -> list[bool]:
+        """As many; true of what is frozen."""
+
+    def go_on(self, flags: list[bool]) -> None:
+        """In a window in which these were."""
+
+
 class Exchange(Protocol):
     """Which backward exchanges gradients, and that no rank waits for one that has failed."""
 
@@ -152,6 +166,8 @@ class Exchange(Protocol):
     """In this window, gradients were exchanged."""
     stuck: bool
     """The others wait for this rank, and it cannot join them."""
+    fills: bool = True
+    """Whether parameters that a backward does not reach take part in its exchange."""
 
     # A window
 
@@ -210,6 +226,11 @@ class Exchange(Protocol):
 
     def leaves(self) -> list[Tensor]:
         """What a backward credits."""
+
+    @property
+    def reached(self) -> Reach | None:
+        """None where it does not matter which parameters were."""
+        return None
 
     # Its turns
 

@@ -27,6 +27,7 @@ from gradkeeper.engine.ranks.rendezvous import (
     digest,
     failure,
     too_late,
+    torn_apart,
 )
 from gradkeeper.engine.ranks.replicas import ReplicaCheck
 from gradkeeper.engine.ranks.uneven_data import BatchGroups, Before, EvenStream
@@ -99,7 +100,8 @@ class Closing:
             raise
         state = Health.FINE if pending.torn is None else Health.TORN
         unsynced = float(self._sync.unsynced)
-        statuses = self.call(state, stream, handed, unsynced=unsynced, **facts)
+        unreached = self._reached.count(False)
+        statuses = self.call(state, stream, handed, unsynced=unsynced, unreached=unreached, **facts)
         self._raise_if_failed(statuses)
         check_same_items(statuses, self._sync.alike)
         own = [statuses[group[0]] for group in self._sync.alike] or statuses
@@ -110,9 +112,25 @@ class Closing:
         if exchange:
             self._sync.exchange(owner.parameters)
             self._journal.write(ev.Reduce, accounts=owner.accounts)
+        if any(status.unreached for status in statuses):
+            self._agree_on_reach(owner)
         if tensor is None or exchange:
             return self._measured_again(owner)
         return self._norm(tensor, statuses)
+
+    @property
+    def _reached(self) -> list[bool]:
+        return [] if self._sync.reached is None else self._sync.reached.flags
+
+    def _agree_on_reach(self, owner: "Owner") -> None:
+        assert self._sync.reached is not None, "a rank has missed some"
+        by_rank = self._roll.gather_flags(self._reached)
+        for parameter, *reached in zip(self._sync.reached.parameters, *by_rank, strict=True):
+            if not any(reached):
+                parameter.grad = None
+            elif not (all(reached) or self._sync.fills):
+                [name] = owner.names_of([parameter])
+                raise RankError(torn_apart(name, reached))
 
     def call(
         self, state: Health, stream: EvenStream | None, handed: int, **facts: float
@@ -261,11 +279,20 @@ class Distributed(Ranks):
             self._sync.restore(state["sync"])
 
     def window_state(self) -> dict[str, Any]:
-        return {"unsynced": self._sync.unsynced, "exchanged": self._sync.exchanged}
+        reached = [] if self._sync.reached is None else self._sync.reached.flags
+        return {
+            "unsynced": self._sync.unsynced,
+            "exchanged": self._sync.exchanged,
+            "reached": reached,
+        }
 
     def go_on(self, state: dict[str, Any]) -> None:
         self._sync.unsynced = state["unsynced"]
         self._sync.exchanged = state["exchanged"]
+        if self._sync.reached is not None:
+            # Before 0.2.0, a parameter that was not reached had no gradient.
+            held = [p.grad is not None for p in self._sync.reached.parameters]
+            self._sync.reached.go_on(state.get("reached", held))
         self._noted = not state["unsynced"]
 
     def left(self) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -16,13 +17,19 @@ from gradkeeper.engine.gradients import Norm, norm_among
 from gradkeeper.engine.owner import Owner, parameters_of
 from gradkeeper.engine.ranks.base import Exchange, Sync, check_world
 from gradkeeper.torch_private import (
+    Undo,
     all_reduce_pending,
     can_defer_all_reduce,
+    can_fill_unreached,
     clear_pending,
     data_parallel_size,
     divides_by,
+    fill_unreached,
+    fsdp_parameters,
     outputs_in,
     reduce_pending,
+    sharded,
+    unsharded,
     unsharded_parameters,
 )
 
@@ -81,6 +88,51 @@ class Forwards:
         return True
 
 
+# Which parameters the backwards of a window reached.
+#
+# FSDP2 lays the gradients of a group one behind the other, and adds them up by their place there:
+# over the ranks and, where copies wait, over micro-batches. So those that a backward does not reach
+# take part with zeros. An optimizer treats zeros otherwise than no gradient (decay, momentum):
+# where nobody reached a parameter, its zeros are taken away at the window's end.
+
+
+class Reached:
+    def __init__(self, roots: list[FSDPModule]) -> None:
+        self._parameters = list(fsdp_parameters(roots))
+        self._unhooked = set(range(len(self._parameters)))
+        self._places: set[int] = set()
+
+    def hook(self) -> None:
+        """Onto what is credited in modules that have run. A hook holds a set, not a model: so it
+        may stay, and each parameter is hooked once."""
+        for place in list(self._unhooked):
+            whole = unsharded(self._parameters[place])
+            if whole is not None and whole.requires_grad:
+                whole.register_hook(partial(_mark, self._places, place))
+                self._unhooked.remove(place)
+
+    def forget(self) -> None:
+        self._places.clear()
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        return [sharded(parameter) for parameter in self._parameters]
+
+    @property
+    def flags(self) -> list[bool]:
+        return [
+            place in self._places or not parameter.requires_grad
+            for place, parameter in enumerate(self.parameters)
+        ]
+
+    def go_on(self, flags: list[bool]) -> None:
+        self._places.update(place for place, flag in enumerate(flags) if flag)
+
+
+def _mark(places: set[int], place: int, gradient: Tensor) -> None:
+    places.add(place)
+
+
 # Forward and backward are collective in FSDP2: so ranks read in step, and meet once more before
 # each forward. A rank that failed is not waited for.
 
@@ -116,6 +168,10 @@ class FSDPExchange(Exchange):
         self._sync = True
         self._forwards = Forwards()
         self._hooks: list[Any] = []
+        self._reached = Reached(self._roots)
+        # Under "last" torch lays zeros beside gradients that waited in another type, and fails.
+        self.fills = every and can_fill_unreached(self._roots)
+        self._stop_filling: Undo = lambda: None
 
     def meet_before_forward(self, meet: Callable[[], None]) -> None:
         self._meet = meet
@@ -123,6 +179,9 @@ class FSDPExchange(Exchange):
     def open(self, planned: int | None, *, by_loader: bool) -> None:
         self.unsynced = self.exchanged = self.stuck = False
         self._set(self._every)
+        self._reached.forget()
+        if self.fills:
+            self._stop_filling = fill_unreached(self._roots)
         # In front of FSDP's own hook, which gathers the parameters.
         before = self._model.register_forward_pre_hook(self._before_forward, prepend=True)
         after = self._model.register_forward_hook(self._after_forward)
@@ -138,6 +197,7 @@ class FSDPExchange(Exchange):
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
+        self._stop_filling()
         self._forwards.forget()
         self._set(True)
         self._set_all_reduce(True)
@@ -165,6 +225,7 @@ class FSDPExchange(Exchange):
 
     def _after_forward(self, module: nn.Module, inputs: object, outputs: object) -> None:
         self._forwards.end(outputs)
+        self._reached.hook()
 
     def torn(self) -> None:
         self.stuck = True
@@ -193,6 +254,10 @@ class FSDPExchange(Exchange):
         self._forwards.forget()
         self.unsynced = not (self._sync and self._all_reduces)
         return not self.unsynced
+
+    @property
+    def reached(self) -> Reached:
+        return self._reached
 
     def leaves(self) -> list[Tensor]:
         return unsharded_parameters(self._roots)

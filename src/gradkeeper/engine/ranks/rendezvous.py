@@ -150,6 +150,8 @@ class Status(NamedTuple):
     """Of its gradients, or of its part of them."""
     unsynced: float = 0
     """It holds gradients that the others have not seen."""
+    unreached: float = 0
+    """Parameters that none of its backwards reached, where that matters."""
     stop: float = 0
     """It wants all ranks to stop."""
     save: float = 0
@@ -205,6 +207,7 @@ class RollCall:
         self._said = torch.zeros(len(Status._fields), dtype=torch.float64)
         self._heard = torch.zeros(self.size, len(Status._fields), dtype=torch.float64)
         self._of_each = list(self._heard.unbind())
+        self._last: Any = None
 
     def open_window(self) -> None:
         self.must_be_whole()
@@ -241,6 +244,17 @@ class RollCall:
             raise self.lost(error) from error
         self.notes_left.take_back(self._window)
         return [Status._make(status) for status in self._heard.tolist()]
+
+    def gather_flags(self, mine: list[bool]) -> list[list[bool]]:
+        """As many of each rank."""
+        said = torch.tensor(mine, dtype=torch.uint8)
+        heard = [torch.empty_like(said) for _ in range(self.size)]
+        self._last = (said, heard)
+        try:
+            dist.all_gather(heard, said, group=self.group())
+        except RuntimeError as error:
+            raise self.lost(error) from error
+        return [flags.bool().tolist() for flags in heard]
 
     # The unit of weights
 
@@ -317,6 +331,15 @@ def check_same_items(statuses: list[Status], alike: list[list[int]]) -> None:
                     "must be handed the same micro-batches. Give a sampler the number of this "
                     "rank's group, not its own"
                 )
+
+
+def torn_apart(parameter: str, reached: list[bool]) -> str:
+    """Where gradients lie one behind the other, and are added up by their place."""
+    return (
+        f"rank {reached.index(True)} reached {parameter} in this window and rank "
+        f"{reached.index(False)} did not, so what they exchanged does not fit together: nothing "
+        'was spent. sync="every" adds up whatever each rank reached'
+    )
 
 
 def check_all_run_forward(statuses: list[Status]) -> None:
