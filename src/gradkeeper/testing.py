@@ -113,6 +113,8 @@ def assert_loader_resumes(
 def _builder(loader: Any) -> Callable[[], Iterable[Any]]:
     # A loader may be callable as well, as a wrapped iterable is.
     is_loader = hasattr(loader, "__iter__") or hasattr(loader, "__getitem__")
+    if not (is_loader or callable(loader)):
+        raise TypeError(f"a loader, or a function that builds one, not {loader!r}")
     return (lambda: loader) if is_loader else loader
 
 

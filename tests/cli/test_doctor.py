@@ -31,6 +31,12 @@ def noisy():
 
 def empty():
     return None
+
+def failing():
+    return {}["optimizer"]
+
+def leaving():
+    raise SystemExit(0)
 """
 
 
@@ -104,6 +110,8 @@ def test_a_probe_that_does_not(file: Path, capsys: pytest.CaptureFixture[str]) -
     [
         ("{file}:empty", "must return an engine and a function that takes a window"),
         ("{file}:missing", "has no function 'missing'"),
+        ("{file}:failing", "train.py:failing failed: KeyError: 'optimizer'"),
+        ("{file}:leaving", "train.py:leaving failed: SystemExit: 0"),
         ("nowhere.py:probe", "there is no such file"),
         ("train", "takes FILE.py:FUNCTION"),
     ],

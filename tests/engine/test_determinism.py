@@ -113,7 +113,8 @@ def test_nothing_is_in_the_way_where_all_is_set() -> None:
     [
         ("deterministic", False, "torch.use_deterministic_algorithms is off"),
         ("cudnn.benchmark", True, "cudnn.benchmark is on"),
-        ("CUBLAS_WORKSPACE_CONFIG", "", "export CUBLAS_WORKSPACE_CONFIG=:4096:8"),
+        ("CUBLAS_WORKSPACE_CONFIG", "", "is not set: export CUBLAS_WORKSPACE_CONFIG=:4096:8"),
+        ("CUBLAS_WORKSPACE_CONFIG", ":0:0", "is :0:0: export CUBLAS_WORKSPACE_CONFIG=:4096:8"),
         ("gpus", 2, "export NCCL_ALGO=Ring"),
     ],
 )
@@ -203,6 +204,17 @@ def test_an_operation_without_a_deterministic_algorithm_is_named() -> None:
     assert found.operations == ("put_",)
     assert "torch has no deterministic algorithm for put_" in str(found)
     assert not torch.are_deterministic_algorithms_enabled()
+
+
+@pytest.mark.filterwarnings("ignore:put_ does not have a deterministic implementation")
+def test_it_is_named_too_where_torch_only_warns_of_it() -> None:
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    model = nn.Linear(4, 1)
+
+    found = engine_for(model).probe(lambda window: window.backward(scattered(model)))
+
+    assert found.operations == ("put_",)
+    assert torch.is_deterministic_algorithms_warn_only_enabled()
 
 
 @pytest.mark.parametrize("before", [0, 2])

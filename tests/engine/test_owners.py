@@ -243,6 +243,8 @@ def test_what_does_not_fit_together_is_refused() -> None:
     [
         ({"precision": "fp8"}, "'fp32', 'bf16' or 'fp16'"),
         ({"on_nonfinite": "ignore"}, "'raise' or 'skip'"),
+        ({"unstated": "maybe"}, "unstated is 'read' or 'refuse', not 'maybe'"),
+        ({"log": "run"}, "log is a function of the step and a dict of numbers, not 'run'"),
         ({"clip_norm": 0.0}, "above 0"),
         ({"clip_norm": 1.0, "clip_value": 1.0}, "not both"),
     ],

@@ -80,3 +80,8 @@ def test_findings_are_text_and_a_number(tmp_path: Path) -> None:
     assert b"GK101 stale-gradient" in told
     assert b"GK304 misplaced-clip" in told
     assert curve(tmp_path, "gradkeeper/findings") == {6: 2}
+
+
+def test_scalars_are_given_a_writer() -> None:
+    with pytest.raises(TypeError, match="Scalars takes a SummaryWriter, not None"):
+        Scalars(None)

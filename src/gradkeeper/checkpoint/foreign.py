@@ -108,14 +108,18 @@ def read_torch(path: Path) -> Any:
     import torch
 
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of protocols that it may not know: it knows or fails
+            return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise UnreadableError(
             f"{path} needs pickle, which may run whatever its author wrote: {_needed(error)}. "
             "Where you trust it, load it yourself and save the state_dict() of model and optimizer "
             "only"
         ) from None
-    except (OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
+    except KeyError:  # an instruction of pickle's that there is not
+        raise ForeignError(f"{path} was not written by torch.save") from None
+    except (OSError, RuntimeError, EOFError, ValueError) as error:
         raise ForeignError(f"{path} was not written by torch.save: {error}") from error
 
 

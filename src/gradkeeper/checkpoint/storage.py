@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from gradkeeper.checkpoint.errors import ForeignError
+
 LATEST = "latest"
 STAGING = ".staging-"
 TRASH = ".trash-"
@@ -97,6 +99,8 @@ class Disk:
             return os.listdir(self._folder)
         except FileNotFoundError:
             return []
+        except NotADirectoryError:
+            raise ForeignError(f"{self._folder} is a file: checkpoints need a folder") from None
 
     def stage(self, name: str) -> str:
         _make_folder(self._folder)

@@ -69,10 +69,15 @@ def check(weights: ModelWeights, path: str | os.PathLike[str], *, overwrite: boo
                 f"{weight.name} is of type {weight.dtype}, which safetensors has no name for"
             )
     target = Path(path)
+    if target.is_file() and not is_one_file(target):
+        raise WriteError(
+            f"{target} is a file: weights go to a folder, or to one file whose name ends in "
+            ".safetensors"
+        )
     if not overwrite and (target.is_file() or (target.is_dir() and any(_there(target)))):
         raise WriteError(
-            f"{target} holds weights already: choose another path, or pass overwrite to replace "
-            "them"
+            f"{target} holds weights already: choose another path, or replace them with "
+            "overwrite=True (--overwrite)"
         )
 
 

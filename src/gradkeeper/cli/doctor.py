@@ -2,9 +2,10 @@
 
 import argparse
 import runpy
+import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gradkeeper.cli.errors import CliError
 from gradkeeper.cli.streams import tell
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from gradkeeper.checkpoint import Manifest
     from gradkeeper.engine.determinism import MachineFacts, Probe
 
+T = TypeVar("T")
 NAME = "doctor"
 HELP = "what stands in the way of a resume that is equal bit for bit"
 WIDTH = 12
@@ -120,22 +122,32 @@ def _newest(url: str) -> "Manifest":
 
 
 def _probe(place: str) -> "Probe":
-    from gradkeeper.engine import Engine, EngineError
+    from gradkeeper.engine import Engine
 
-    build = _function(place)
-    made = build()
+    made = _of_the_user(place, lambda: _function(place)())
     match made:
         case (Engine() as engine, step) if callable(step):
-            pass
+            return _of_the_user(place, lambda: engine.probe(step))
         case _:
             raise CliError(
                 f"{place} must return an engine and a function that takes a window, and returned "
                 f"{type(made).__name__}"
             )
+
+
+def _of_the_user(place: str, act: Callable[[], T]) -> T:
+    """What fails in there is told with its traceback: nothing was found out then."""
+    from gradkeeper.engine import EngineError
+
     try:
-        return engine.probe(step)
+        return act()
+    except CliError:
+        raise
     except EngineError as error:
         raise CliError(str(error)) from None
+    except (Exception, SystemExit) as error:
+        traceback.print_exc()
+        raise CliError(f"{place} failed: {type(error).__name__}: {error}") from None
 
 
 def _function(place: str) -> Callable[[], Any]:

@@ -107,8 +107,9 @@ def in_the_way(here: MachineFacts) -> list[str]:
     if here["cudnn.benchmark"]:
         found.append("cudnn.benchmark is on: torch.backends.cudnn.benchmark = False")
     if here["CUBLAS_WORKSPACE_CONFIG"] not in WORKSPACES:
+        now = here["CUBLAS_WORKSPACE_CONFIG"] or "not set"
         found.append(
-            "CUBLAS_WORKSPACE_CONFIG is not set: export CUBLAS_WORKSPACE_CONFIG=:4096:8 before the "
+            f"CUBLAS_WORKSPACE_CONFIG is {now}: export CUBLAS_WORKSPACE_CONFIG=:4096:8 before the "
             "program starts"
         )
     if here["gpus"] > 1 and not here["NCCL_ALGO"]:
@@ -130,6 +131,8 @@ def ask_for_determinism(*, gpu: bool) -> None:
 
 # One window of the user's own, twice from one state.
 
+RAISES = 2
+"""torch's mode in which an operation without a deterministic algorithm is an error."""
 NO_DETERMINISTIC_KERNEL = re.compile(r"^(\S+) does not have a deterministic implementation")
 
 
@@ -196,7 +199,8 @@ def _first_difference(first: dict[str, Tensor], second: dict[str, Tensor]) -> st
 
 
 def _operations(once: Callable[[], object]) -> tuple[str, ...]:
-    if torch.are_deterministic_algorithms_enabled():
+    before = torch.get_deterministic_debug_mode()
+    if before == RAISES:
         return ()  # They would have raised.
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:
@@ -204,6 +208,6 @@ def _operations(once: Callable[[], object]) -> tuple[str, ...]:
             warnings.simplefilter("always")
             once()
     finally:
-        torch.use_deterministic_algorithms(False)
+        torch.set_deterministic_debug_mode(before)
     found = (NO_DETERMINISTIC_KERNEL.match(str(warning.message)) for warning in told)
     return tuple(dict.fromkeys(match[1] for match in found if match))

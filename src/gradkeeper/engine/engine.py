@@ -101,6 +101,13 @@ class Engine:
     ) -> None:
         if on_nonfinite not in ("raise", "skip"):
             raise SetupError(f"on_nonfinite is 'raise' or 'skip', not {on_nonfinite!r}")
+        if unstated not in ("read", "refuse"):
+            raise SetupError(f"unstated is 'read' or 'refuse', not {unstated!r}")
+        if log is not None and not callable(log):
+            raise SetupError(
+                f"log is a function of the step and a dict of numbers, not {log!r}: "
+                "gradkeeper.integrations has Scalars for TensorBoard, wandb and MLflow"
+            )
         self._owners = owners_of(model, optimizer, scheduler, clip_norm, clip_value, precision)
         if deterministic:
             ask_for_determinism(gpu=on_gpu(self._owners.values()))

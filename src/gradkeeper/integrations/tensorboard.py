@@ -22,6 +22,8 @@ class Scalars:
     """For `Engine(log=...)`."""
 
     def __init__(self, writer: Any, *, prefix: str = "train/") -> None:
+        if not callable(getattr(writer, "add_scalar", None)):
+            raise TypeError(f"Scalars takes a SummaryWriter, not {writer!r}")
         self._writer = writer
         self._prefix = prefix
 

@@ -115,6 +115,11 @@ def test_what_cannot_be_read_again_fails_with_the_reason() -> None:
         assert_loader_resumes(number for number in range(3))
 
 
+def test_what_is_no_loader_and_builds_none_is_refused() -> None:
+    with pytest.raises(TypeError, match="a loader, or a function that builds one, not 5"):
+        assert_loader_resumes(5)  # type: ignore[arg-type]
+
+
 def test_what_fails_on_resume_fails_with_its_reason() -> None:
     class Failing(Placed):
         def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -12,7 +12,13 @@ from torch.optim import SGD, Adam
 from torch.optim.lr_scheduler import StepLR
 from torch.utils.data import DataLoader, TensorDataset
 
-from gradkeeper.checkpoint import AllDamagedError, CheckpointWarning, Store, UnkeepableError
+from gradkeeper.checkpoint import (
+    AllDamagedError,
+    CheckpointWarning,
+    ForeignError,
+    Store,
+    UnkeepableError,
+)
 from gradkeeper.engine import Engine, OtherRunError, ResumeError, SetupError
 from tests.engine.problems import classifier, loader, rows
 
@@ -235,6 +241,17 @@ def test_saving_needs_a_place() -> None:
         engine.save()
     with pytest.raises(SetupError, match=r"Engine\(checkpoint=…\)"):
         engine.resume()
+
+
+def test_a_file_is_no_place(tmp_path: Path) -> None:
+    file = tmp_path / "run.ckpt"
+    file.write_text("mine")
+    net = classifier()
+    engine = Engine(net, SGD(net.parameters(), lr=0.1), checkpoint=file)
+
+    for act in (engine.save, engine.resume):
+        with pytest.raises(ForeignError, match=r"run\.ckpt is a file: checkpoints need a folder"):
+            act()
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {

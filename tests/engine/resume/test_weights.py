@@ -136,7 +136,7 @@ def test_a_later_export_leaves_nothing_of_the_one_before(tmp_path: Path) -> None
     engine.export(tmp_path, shard_bytes=150)
     (tmp_path / "config.json").write_text("{}")
 
-    with pytest.raises(WriteError, match="holds weights already: choose another path, or pass"):
+    with pytest.raises(WriteError, match="holds weights already: choose another path, or replace"):
         engine.export(tmp_path)
     engine.export(tmp_path, overwrite=True)
 
@@ -290,6 +290,10 @@ def test_what_cannot_be_exported_is_refused_with_the_reason(tmp_path: Path) -> N
         engine.export(tmp_path / "a", shard_bytes=0)
     with pytest.raises(UnknownOwnerError, match="there is no owner 'G'"):
         engine.export(tmp_path / "a", owner="G")
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(WriteError, match="is a file: weights go to a folder, or to one"):
+        engine.export(tmp_path / "notes.txt", overwrite=True)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
     model.register_buffer("odd", torch.zeros(2, dtype=torch.complex128))
     with pytest.raises(UnkeepableError, match="odd is of type complex128, which safetensors has"):
         engine.export(tmp_path / "a")
@@ -578,7 +582,7 @@ def torch_bytes(thing: Any) -> bytes:
 
 STATE = nn.Linear(2, 1).state_dict()
 BAD = {
-    "no file of torch": (b"hello", "was not written by torch.save"),
+    "no file of torch": (b"hello", "was not written by torch.save\n"),
     "a list": (torch_bytes([1, 2]), "holds a list, and no dict of states"),
     "no model": (torch_bytes({"epoch": 3}), "holds no model's state: a dict of tensors by name"),
     "two models": (
