@@ -113,23 +113,25 @@ def credit(engine: Engine, model: Experts, ways: Sequence[Way], left_after: int 
             return
 
 
-def in_all_ways(rank: int, sync: Any) -> list[list[Tensor]]:
-    return [by_ranks(rank, sync, ways) for ways in WAYS.values()]
-
-
 @pytest.mark.parametrize("sync", ["every", "shards"])
-def test_whatever_is_reached_the_step_is_that_of_one_process(four_ranks: Pool, sync: str) -> None:
-    expected = [by_one_process(ways, 4) for ways in WAYS.values()]
+@pytest.mark.parametrize("ways", WAYS)
+def test_whatever_is_reached_the_step_is_that_of_one_process(
+    four_ranks: Pool, ways: str, sync: str
+) -> None:
+    expected = by_one_process(WAYS[ways], 4)
 
-    for found in four_ranks.run(in_all_ways, sync):
-        assert [distance(*pair) <= 1e-6 for pair in zip(found, expected, strict=True)] == [True] * 5
+    found = four_ranks.run(by_ranks, sync, WAYS[ways])
+
+    assert all(distance(weights, expected) <= 1e-6 for weights in found)
 
 
-def test_so_it_is_without_copies(two_ranks: Pool) -> None:
-    expected = [by_one_process(ways, 2) for ways in WAYS.values()]
+@pytest.mark.parametrize("ways", WAYS)
+def test_so_it_is_without_copies(two_ranks: Pool, ways: str) -> None:
+    expected = by_one_process(WAYS[ways], 2)
 
-    for found in two_ranks.run(in_all_ways, "every"):
-        assert [distance(*pair) <= 1e-6 for pair in zip(found, expected, strict=True)] == [True] * 5
+    found = two_ranks.run(by_ranks, "every", WAYS[ways])
+
+    assert all(distance(weights, expected) <= 1e-6 for weights in found)
 
 
 def refused(rank: int, ways: Sequence[Way]) -> tuple[str, float]:
