@@ -246,8 +246,9 @@ class Engine:
 
         What is new is saved as the block begins, behind it, so that SIGTERM and SIGUSR1 end the
         process at once, wherever in the block it is. Random numbers drawn inside are taken back at
-        its end: the training does not depend on them, nor on whether the block was cut off. A run
-        that resumes goes on behind a block inside a loop, and runs one between loops again.
+        its end, and so is what an optimizer's eval() and train() round: the training does not
+        depend on them, nor on whether the block was cut off. A run that resumes goes on behind a
+        block inside a loop, and runs one between loops again.
 
         Inside a loop of batches(), and on several ranks, the save waits for the next boundary as
         elsewhere. Without `checkpoint=` only the random numbers are kept apart.

@@ -173,6 +173,34 @@ def parameters_of(optimizer: Optimizer) -> list[Tensor]:
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
+class TrainedWeights:
+    """Of an optimizer that has others to evaluate (train() and eval(), as schedule-free ones): the
+    way there and back rounds, and a run that was cut off on it goes on without that."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self._optimizer = optimizer
+        swaps = all(callable(getattr(optimizer, name, None)) for name in ("train", "eval"))
+        held = parameters_of(optimizer) if swaps else []
+        self._kept = [(p, p._version, p.detach().clone()) for p in held]
+        self._settings = _settings(optimizer)
+
+    def restore(self) -> None:
+        if _settings(self._optimizer) != self._settings:
+            return  # not back yet
+        with torch.no_grad():
+            for parameter, version, weights in self._kept:
+                if parameter._version != version:
+                    parameter.copy_(weights)
+
+
+def _settings(optimizer: Optimizer) -> list[dict[str, Any]]:
+    """In which of them it says whether it trains, each optimizer in its own way."""
+    return [
+        {name: value for name, value in held.items() if isinstance(value, bool | int | float | str)}
+        for held in (vars(optimizer), *optimizer.param_groups)
+    ]
+
+
 def device_of(optimizer: Optimizer) -> str:
     """Of its first parameter."""
     first = (p.device.type for group in optimizer.param_groups for p in group["params"])

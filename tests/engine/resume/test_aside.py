@@ -140,6 +140,56 @@ def test_it_is_taken_back_after_an_exception_too() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
+class Averaging(torch.optim.SGD):
+    """Evaluates other weights than it trains, as schedule-free optimizers do."""
+
+    def eval(self) -> None:
+        self.move(1 - 1 / 0.9)
+        self.param_groups[0]["train_mode"] = False
+
+    def train(self) -> None:
+        self.move(0.1)
+        self.param_groups[0]["train_mode"] = True
+
+    def move(self, weight: float) -> None:
+        with torch.no_grad():
+            for place, parameter in enumerate(self.param_groups[0]["params"]):
+                parameter.lerp_(torch.full_like(parameter, 0.3 + place), weight)
+
+
+def averaging() -> tuple[Engine, Averaging, list[torch.Tensor]]:
+    model = classifier()
+    optimizer = Averaging(model.parameters(), lr=0.1)
+    optimizer.param_groups[0]["train_mode"] = True
+    return Engine(model, optimizer), optimizer, [p.detach().clone() for p in model.parameters()]
+
+
+def test_weights_that_were_others_inside_are_put_back_bit_for_bit() -> None:
+    engine, optimizer, before = averaging()
+    optimizer.eval()
+    optimizer.train()
+    after = optimizer.param_groups[0]["params"]
+    assert not all(map(torch.equal, after, before)), "the way there and back rounds"
+
+    engine, optimizer, before = averaging()
+    with engine.aside():
+        optimizer.eval()
+        optimizer.train()
+
+    after = optimizer.param_groups[0]["params"]
+    assert all(map(torch.equal, after, before))
+
+
+def test_those_of_an_optimizer_that_does_not_train_again_yet_are_left() -> None:
+    engine, optimizer, before = averaging()
+
+    with engine.aside():
+        optimizer.eval()
+
+    after = optimizer.param_groups[0]["params"]
+    assert not any(map(torch.equal, after, before))
+
+
 def test_it_saves_what_is_new_and_only_that(tmp_path: Path) -> None:
     model = classifier()
     engine = Engine(model, torch.optim.SGD(model.parameters(), lr=0.1), checkpoint=tmp_path)

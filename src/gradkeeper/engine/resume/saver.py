@@ -11,7 +11,7 @@ from gradkeeper.engine.data import Unstated
 from gradkeeper.engine.determinism import MachineFacts, Probe, changes, machine, on_gpu, probe
 from gradkeeper.engine.errors import EngineError, SetupError
 from gradkeeper.engine.journal import warn_at, warn_of_versions
-from gradkeeper.engine.owner import Owner
+from gradkeeper.engine.owner import Owner, TrainedWeights
 from gradkeeper.engine.preemption import leave_process, leave_soon, listen
 from gradkeeper.engine.resume.elastic import RankParts
 from gradkeeper.engine.resume.fast_forward import FastForward, Itinerary, Loaders
@@ -40,6 +40,7 @@ class Saver:
             raise SetupError(f"save_every is a number of steps from 1 on, not {save_every!r}")
         self._shared = shared
         self._folder = folder
+        self._owners = owners
         self._every = save_every
         itinerary = Itinerary()
         loaders = Loaders(itinerary, unstated=unstated)
@@ -94,12 +95,15 @@ class Saver:
             self._periodic = self._is_new()
             self.boundary()
         drawn = RandomNumbers().state()
+        trained = [TrainedWeights(owner.optimizer) for owner in self._owners.values()]
         outer, self._shared.aside = self._shared.aside, True
         try:
             yield
         finally:
             self._shared.aside = outer
             RandomNumbers().restore(drawn)
+            for weights in trained:
+                weights.restore()
 
     def resume(self) -> bool:
         if self._folder is None:
