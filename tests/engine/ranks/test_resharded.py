@@ -1,17 +1,22 @@
 """A checkpoint of one number of ranks goes on with another: between windows, up to rounding."""
 
+import warnings
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
+from torch import Tensor
 from torch.nn.functional import cross_entropy
-from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, TensorDataset
 
-from gradkeeper.engine import Engine, ResumeError
+from gradkeeper.engine import Engine, EngineWarning, ResumeError
 from tests.engine.problems import plain_sgd, rows
 from tests.engine.ranks.pool import Pool
-from tests.engine.ranks.problems import KINDS, wrapped
+from tests.engine.ranks.problems import KINDS, credit_all, wrapped
 from tests.engine.ranks.programs import train
 from tests.engine.ranks.test_saved import cut_after
 
@@ -185,3 +190,42 @@ def test_each_item_is_read_once_and_in_its_window_whatever_the_number_of_ranks(
         rest = together(two_ranks.run(items_by_window, kind, str(back), 3, drop))
 
         assert rest == {step: items for step, items in whole.items() if step > number + 1}
+
+
+class Stream(IterableDataset[tuple[Tensor, Tensor]]):
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        return islice(zip(*rows(48), strict=True), dist.get_rank(), None, dist.get_world_size())
+
+
+def warnings_of_stream(rank: int, folder: str, size: int) -> list[str]:
+    model = wrapped("ddp")
+    engine = Engine(
+        model,
+        plain_sgd(model.parameters()),
+        checkpoint=folder,
+        save_every=1,
+        keep=1000,
+        progress=False,
+    )
+    with warnings.catch_warnings(record=True) as told:
+        engine.resume()
+        for window in engine.windows(DataLoader(Stream(), batch_size=2), size=size):
+            with window:
+                credit_all(window, model)
+    return [str(one.message) for one in told if one.category is EngineWarning]
+
+
+def test_where_nobody_knows_whether_each_item_is_read_once_you_are_told(
+    two_ranks: Pool, three_ranks: Pool, tmp_path: Path
+) -> None:
+    assert two_ranks.run(warnings_of_stream, str(tmp_path / "two"), 3) == [[], []]
+
+    cut = cut_after(tmp_path / "two", 1, tmp_path / "cut")
+    first, *others = three_ranks.run(warnings_of_stream, str(cut), 2)
+
+    assert others == [[], []]
+    assert len(first) == 1
+    assert first[0].startswith(
+        "2 ranks have read 6 micro-batches of this epoch, and 3 go on behind as many: whether each "
+        "item is read once depends on how your loader shares them out"
+    )

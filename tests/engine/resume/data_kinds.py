@@ -13,10 +13,18 @@ from types import ModuleType
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Adam
-from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    DistributedSampler,
+    IterableDataset,
+    get_worker_info,
+)
 
 from gradkeeper.engine import Engine
 
@@ -32,6 +40,8 @@ class Kind:
     """How its place is found; or, if it is refused, what to write instead."""
     build: Callable[[Path], Any]
     """`loader = build(folder)`, the data lies in the folder."""
+    ranks: str = ""
+    """How each of several ranks gets its share."""
     refused: str = ""
     """The begin of the reason."""
     needs: str = ""
@@ -45,13 +55,40 @@ KINDS: dict[str, Kind] = {}
 
 
 def kind(
-    what: str, how: str, *, refused: str = "", needs: str = ""
+    what: str, how: str, *, ranks: str = "", refused: str = "", needs: str = ""
 ) -> Callable[[Callable[[Path], Any]], Callable[[Path], Any]]:
     def named(build: Callable[[Path], Any]) -> Callable[[Path], Any]:
-        KINDS[build.__name__] = Kind(what, how, build, refused, needs)
+        KINDS[build.__name__] = Kind(what, how, build, ranks, refused, needs)
         return build
 
     return named
+
+
+# How ranks share items. One process is rank 0 of 1.
+SAMPLED = "`DistributedSampler`"
+SPLIT = "`split_dataset_by_node`"
+BY_HAND = "the dataset leaves out what is others'"
+BY_NODE = "`nodesplitter=split_by_node`"
+ITSELF = "by itself"
+
+
+def rank_of_ranks() -> tuple[int, int]:
+    return (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+
+
+def shuffled_for_rank(data: Any) -> dict[str, Any]:
+    """Options of a loader."""
+    rank, ranks = rank_of_ranks()
+    if ranks == 1:
+        return {"shuffle": True}
+    return {"sampler": DistributedSampler(data, ranks, rank, seed=2)}
+
+
+def numbers_of_worker() -> range:
+    rank, ranks = rank_of_ranks()
+    worker = get_worker_info()
+    first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
+    return range(rank + first * ranks, ITEMS, step * ranks)
 
 
 def noisy(value: Any) -> Tensor:
@@ -78,10 +115,8 @@ class Buffered(IterableDataset[Tensor]):
     """A shuffle buffer, without a state."""
 
     def __iter__(self) -> Iterator[Tensor]:
-        worker = get_worker_info()
-        first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
         buffer: list[int] = []
-        for number in range(first, ITEMS, step):
+        for number in numbers_of_worker():
             buffer.append(number)
             if len(buffer) > 3:
                 yield noisy(buffer.pop(random.randrange(len(buffer))))
@@ -93,9 +128,7 @@ class Stated(IterableDataset[Tensor]):
         self.at = 0
 
     def __iter__(self) -> Iterator[Tensor]:
-        worker = get_worker_info()
-        first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        numbers = range(first, ITEMS, step)
+        numbers = numbers_of_worker()
         while self.at < len(numbers):
             self.at += 1
             yield noisy(numbers[self.at - 1])
@@ -108,26 +141,29 @@ class Stated(IterableDataset[Tensor]):
         self.at = state["at"]
 
 
-@kind("`DataLoader`, map-style dataset", SAMPLER)
+@kind("`DataLoader`, map-style dataset", SAMPLER, ranks=SAMPLED)
 def map_style(folder: Path) -> Any:
-    return DataLoader(Items(), batch_size=2, shuffle=True, num_workers=2)
+    data = Items()
+    return DataLoader(data, batch_size=2, num_workers=2, **shuffled_for_rank(data))
 
 
-@kind("`DataLoader`, `IterableDataset`", READ)
+@kind("`DataLoader`, `IterableDataset`", READ, ranks=BY_HAND)
 def stream(folder: Path) -> Any:
     return DataLoader(Buffered(), batch_size=2, num_workers=2)
 
 
-@kind("`StatefulDataLoader`, map-style dataset", SAMPLER, needs="torchdata")
+@kind("`StatefulDataLoader`, map-style dataset", SAMPLER, ranks=SAMPLED, needs="torchdata")
 def stateful_map(folder: Path) -> Any:
     from torchdata.stateful_dataloader import StatefulDataLoader
 
-    return StatefulDataLoader(Items(), batch_size=2, shuffle=True, num_workers=2)
+    data = Items()
+    return StatefulDataLoader(data, batch_size=2, num_workers=2, **shuffled_for_rank(data))
 
 
 @kind(
     "`StatefulDataLoader`, dataset with `state_dict()`",
     f"{OWN}, with what workers draw beside it",
+    ranks=BY_HAND,
     needs="torchdata",
 )
 def stateful_stream(folder: Path) -> Any:
@@ -136,7 +172,12 @@ def stateful_stream(folder: Path) -> Any:
     return StatefulDataLoader(Stated(), batch_size=2, num_workers=2)
 
 
-@kind("`StatefulDataLoader`, `IterableDataset` without a state", READ, needs="torchdata")
+@kind(
+    "`StatefulDataLoader`, `IterableDataset` without a state",
+    READ,
+    ranks=BY_HAND,
+    needs="torchdata",
+)
 def stateful_read(folder: Path) -> Any:
     from torchdata.stateful_dataloader import StatefulDataLoader
 
@@ -145,10 +186,10 @@ def stateful_read(folder: Path) -> Any:
 
 class Drawer:
     def __iter__(self) -> Iterator[Tensor]:
-        return (noisy(number) for number in range(ITEMS))
+        return (noisy(number) for number in numbers_of_worker())
 
 
-@kind("any object whose `__iter__` starts anew", READ)
+@kind("any object whose `__iter__` starts anew", READ, ranks=BY_HAND)
 def iterable(folder: Path) -> Any:
     return Drawer()
 
@@ -184,17 +225,24 @@ def each_with_noise(examples: dict[str, list[Any]]) -> dict[str, list[Any]]:
     return {"x": [noisy(value) for value in examples["x"]]}
 
 
+def for_rank(data: Any) -> Any:
+    from datasets.distributed import split_dataset_by_node
+
+    rank, ranks = rank_of_ranks()
+    return data if ranks == 1 else split_dataset_by_node(data, rank, ranks)
+
+
 def streamed() -> Any:
-    return hugging_face().to_iterable_dataset(num_shards=SHARDS)
+    return for_rank(hugging_face().to_iterable_dataset(num_shards=SHARDS))
 
 
-@kind("`Dataset` in a `DataLoader`", SAMPLER, needs="datasets")
+@kind("`Dataset` in a `DataLoader`", SAMPLER, ranks=f"{SAMPLED}, or {SPLIT}", needs="datasets")
 def hf_map(folder: Path) -> Any:
-    data = hugging_face().with_transform(each_with_noise)
+    data = for_rank(hugging_face()).with_transform(each_with_noise)
     return DataLoader(data, batch_size=2, shuffle=True, num_workers=2)
 
 
-@kind("streaming, in a `DataLoader`, shuffled or not", READ, needs="datasets")
+@kind("streaming, in a `DataLoader`, shuffled or not", READ, ranks=SPLIT, needs="datasets")
 def hf_stream(folder: Path) -> Any:
     data = streamed().shuffle(seed=3, buffer_size=6).map(with_noise)
     return DataLoader(data, batch_size=2, num_workers=2)
@@ -203,6 +251,7 @@ def hf_stream(folder: Path) -> Any:
 @kind(
     "streaming, in a `StatefulDataLoader`: `map`, `filter`, `take`, `skip`",
     f"{OWN}, with what workers draw beside it",
+    ranks=SPLIT,
     needs="datasets",
 )
 def hf_stateful(folder: Path) -> Any:
@@ -215,6 +264,7 @@ def hf_stateful(folder: Path) -> Any:
 @kind(
     "streaming, in a `StatefulDataLoader`: `shuffle`, batched `map`, and the rest",
     f"{READ} (the state loses the shuffle's buffer)",
+    ranks=SPLIT,
     needs="datasets",
 )
 def hf_shuffled(folder: Path) -> Any:
@@ -259,12 +309,14 @@ def number_of(sample: dict[str, Any]) -> Tensor:
 def web(folder: Path, **options: Any) -> Any:
     import webdataset
 
-    return webdataset.WebDataset(shards(folder), **{"shardshuffle": False, **options})
+    own = {"shardshuffle": False, "nodesplitter": webdataset.split_by_node}
+    return webdataset.WebDataset(shards(folder), **{**own, **options})
 
 
 @kind(
     "`WebDataset` in a `DataLoader` or `WebLoader`: `detshuffle`, `shuffle(n, rng=...)`",
     READ,
+    ranks=BY_NODE,
     needs="webdataset",
 )
 def web_seeded(folder: Path) -> Any:
@@ -278,6 +330,7 @@ def web_seeded(folder: Path) -> Any:
 @kind(
     "`ResampledShards(deterministic=True)`, `with_epoch(n)`",
     READ,
+    ranks="each draws its own shards",
     needs="webdataset",
 )
 def web_resampled(folder: Path) -> Any:
@@ -348,13 +401,14 @@ def mosaic_data(folder: Path, transform: Callable[[Any], Tensor]) -> Any:
 @kind(
     "`StreamingDataLoader`, workers draw nothing",
     f"{OWN}; call `clean_stale_shared_memory()` first",
+    ranks=ITSELF,
     needs="mosaicml-streaming",
 )
 def mosaic_quiet(folder: Path) -> Any:
     return mosaic().StreamingDataLoader(mosaic_data(folder, quiet), batch_size=2, num_workers=2)
 
 
-@kind("`StreamingDataLoader` without workers", OWN, needs="mosaicml-streaming")
+@kind("`StreamingDataLoader` without workers", OWN, ranks=ITSELF, needs="mosaicml-streaming")
 def mosaic_alone(folder: Path) -> Any:
     return mosaic().StreamingDataLoader(mosaic_data(folder, noisy), batch_size=2)
 
@@ -401,14 +455,14 @@ def lit_data(folder: Path, transform: Callable[[Any], Tensor]) -> Any:
     return litdata.StreamingDataset(lit_folder(folder), shuffle=True, seed=4, transform=transform)
 
 
-@kind("`StreamingDataLoader`, workers draw nothing", OWN, needs="litdata")
+@kind("`StreamingDataLoader`, workers draw nothing", OWN, ranks=ITSELF, needs="litdata")
 def lit_quiet(folder: Path) -> Any:
     import litdata
 
     return litdata.StreamingDataLoader(lit_data(folder, quiet), batch_size=2, num_workers=2)
 
 
-@kind("`StreamingDataLoader` without workers", OWN, needs="litdata")
+@kind("`StreamingDataLoader` without workers", OWN, ranks=ITSELF, needs="litdata")
 def lit_alone(folder: Path) -> Any:
     import litdata
 
@@ -418,6 +472,7 @@ def lit_alone(folder: Path) -> Any:
 @kind(
     "`StreamingDataLoader` over a `CombinedStreamingDataset`",
     f"{READ} (with workers, the state leads elsewhere)",
+    ranks=ITSELF,
     needs="litdata",
 )
 def lit_combined(folder: Path) -> Any:
@@ -430,7 +485,7 @@ def lit_combined(folder: Path) -> Any:
     return litdata.StreamingDataLoader(data, batch_size=2, num_workers=2)
 
 
-@kind("`StreamingDataset` in a plain `DataLoader`", READ, needs="litdata")
+@kind("`StreamingDataset` in a plain `DataLoader`", READ, ranks=ITSELF, needs="litdata")
 def lit_plain(folder: Path) -> Any:
     return DataLoader(lit_data(folder, noisy), batch_size=2, num_workers=2)
 
@@ -453,10 +508,13 @@ def lit_noisy(folder: Path) -> Any:
 def train(name: str, folder: Path, step: Callable[[], None]) -> list[Any]:
     """All that it computed. Data and checkpoints lie side by side."""
     loader = KINDS[name].build(folder / "data")
-    model = nn.Sequential(nn.Linear(1, 4), nn.Dropout(0.3), nn.Linear(4, 1))
+    model: nn.Module = nn.Sequential(nn.Linear(1, 4), nn.Dropout(0.3), nn.Linear(4, 1))
+    if dist.is_initialized():
+        model = DistributedDataParallel(model)
     optimizer = Adam(model.parameters(), lr=0.01)
     engine = Engine(model, optimizer, checkpoint=folder / "saves", progress=False)
     losses = engine.track("losses", [])
+    items = engine.track("items", [])
     engine.resume()
     for window in engine.windows(loader, size=3, epochs=2):
         with window:
@@ -464,10 +522,11 @@ def train(name: str, folder: Path, step: Callable[[], None]) -> list[Any]:
                 x = batch["x"] if isinstance(batch, dict) else batch
                 x = x.float().reshape(-1, 1)
                 window.backward(mse_loss(model(x), x), weight=len(x))
+                items.append(len(x))
                 engine.save()
                 step()
         losses.append(window.loss)
-    return [model.state_dict(), optimizer.state_dict(), losses]
+    return [model.state_dict(), optimizer.state_dict(), losses, sum(items)]
 
 
 PACKAGES = {
@@ -481,11 +540,12 @@ PACKAGES = {
 
 
 def table() -> str:
-    rows = ["| of | what | resumes | how |", "|---|---|---|---|"]
+    rows = ["| of | what | resumes | how | several ranks |", "|---|---|---|---|---|"]
     for needs, package in PACKAGES.items():
         for one in KINDS.values():
             if one.needs == needs:
                 verdict = "refused" if one.refused else "exactly"
                 how = f"instead: {one.how}" if one.refused else one.how
-                rows.append(f"| {package} | {one.what} | {verdict} | {how} |")
+                ranks = "refused" if one.refused else one.ranks
+                rows.append(f"| {package} | {one.what} | {verdict} | {how} | {ranks} |")
     return "\n".join(rows) + "\n"

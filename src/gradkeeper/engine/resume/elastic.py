@@ -124,6 +124,17 @@ class Shares:
         batch = self._batches // self._size
         return saved | {"batch": batch}, feed.shared_out(state, batch)
 
+    def doubt(self, feed: Feed, saved: StateTree) -> str:
+        """Why items may be read twice, or not at all; empty where that cannot be."""
+        dealt_out = "num_replicas" in feed.signature
+        if self.same or dealt_out or saved["ended"] or not self._batches:
+            return ""
+        return (
+            f"{self._ranks} ranks have read {self._batches} micro-batches of this epoch, and "
+            f"{self._size} go on behind as many: whether each item is read once depends on how "
+            "your loader shares them out. With torch's DistributedSampler it is"
+        )
+
     def check(self, saved: StateTree, here: StateTree) -> None:
         """ResumeError where the loop is another, or cannot be shared out."""
         if self.same:

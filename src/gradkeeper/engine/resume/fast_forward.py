@@ -274,6 +274,9 @@ class FastForward:
                 f"{loop.epochs} now"
             )
         self._arrive(target, loop)
+        doubt = shares.doubt(loop.stream.feed, saved)
+        if doubt and self._shared.ranks.first:
+            warn_at(self._shared.journal.here(), doubt)
         loop.restore(*shares.of_loop(loop.stream.feed, saved, state["loaders"][saved["loader"]]))
         self._window.restore(state["window"])
         loop.open = self._window.again
