@@ -41,8 +41,9 @@ class Project:
             full = os.path.abspath(path)
             self.trees[full] = tree
             self._shown[full] = path
+        self._checked = tuple(self.trees)
         self._found: dict[tuple[str, int, str], str | None] = {}
-        self._listed: dict[str, frozenset[str]] = {}
+        self._listed: dict[str, set[str]] = {}
         self._outlines: dict[str, Outline] = {}
         self.may_train = True
         """Something in the files has to do with training; else there is nothing to rehearse."""
@@ -149,22 +150,30 @@ class Project:
         return None
 
     def _in_folder(self, folder: str, parts: list[str]) -> str | None:
-        names = self._names_in(folder)
-        there = not parts or parts[0] in names or f"{parts[0]}.py" in names
+        if parts:
+            names = self._names_in(folder)
+            if parts[0] not in names and f"{parts[0]}.py" not in names:
+                return None  # nearly always: the module is no part of the project
         path = os.path.join(folder, *parts)
         for candidate in (f"{path}.py", os.path.join(path, INIT)):
-            if candidate in self.trees or (there and os.path.isfile(candidate)):
+            if candidate in self.trees or os.path.isfile(candidate):
                 return candidate
         return None
 
-    def _names_in(self, folder: str) -> frozenset[str]:
-        """What lies in a folder, which is looked into once."""
+    def _names_in(self, folder: str) -> set[str]:
+        """What lies in a folder, which is looked into once; the files to check need not exist."""
         found = self._listed.get(folder)
         if found is None:
             try:
-                found = frozenset(os.listdir(folder))
+                found = set(os.listdir(folder))
             except OSError:
-                found = frozenset()
+                found = set()
+            inside = os.path.join(folder, "")
+            found.update(
+                path[len(inside) :].partition(os.sep)[0]
+                for path in self._checked
+                if path.startswith(inside)
+            )
             self._listed[folder] = found
         return found
 
