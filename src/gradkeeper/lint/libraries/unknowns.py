@@ -471,7 +471,9 @@ def unseen(what: Value, call: Call) -> Value:
             handed[one.owner] = None
         elif isinstance(one, (Function, Method)):
             escape_function(m, one)
-    lend(values)
+    dull = all(type(one) in DULL for one in given)
+    if not dull:
+        lend(values)
     holding = held_by(m, what)
     ticks = guesses.may_step(last) and _is_schedule(m, receiver)
     if holding and not ticks and not guesses.is_harmless(last):
@@ -490,7 +492,7 @@ def unseen(what: Value, call: Call) -> Value:
         if _given_data(m, call) or (own and m.loops and (values or call.open)):
             return _computed(m, what, values, own=own, factor_known=factor_known)
     keeps = _keeps_parameters(m, what)
-    trained = [value for value in given if _is_trained(value)]
+    trained = [] if dull else [value for value in given if _is_trained(value)]
     if not guesses.is_harmless(last):
         _tell_lent(m, receiver, trained)
         _tell_lent_now(m, given)
@@ -499,10 +501,9 @@ def unseen(what: Value, call: Call) -> Value:
         m.kept.append(receiver)
     inside = bool(m.loops)
     fresh = inside and not values and not what.fixed
-    result = m.unknown(f"{what.text}()", what, *values, element=fresh)
-    if inside and result.fixed and not isinstance(what, Constant):
-        # Asked for again in the next round, it may say something else.
-        result = m.unknown(f"{what.text}()", what, *values, fixed=False)
+    # Asked for again in the next round, it may say something else.
+    settled = False if inside and not isinstance(what, Constant) else None
+    result = m.unknown(f"{what.text}()", what, *values, element=fresh, fixed=settled)
     if result.fixed and (id(m.node) in m.facts.makers or guesses.is_class(last)):
         made = m.state(Roles).made
         number = made[result.key] = made.get(result.key, 0) + 1
@@ -550,8 +551,12 @@ def _tell_lent_now(m: Machine, given: list[Value]) -> None:
         tape.lent_after.append((tape.notes[-1], network.leaves()))
 
 
+DULL = (Unknown, Constant)
+"""What holds no parameters, and nothing that does."""
+
+
 def _is_trained(value: Value) -> bool:
-    if type(value) is Unknown or type(value) is Constant:
+    if type(value) in DULL:
         return False
     return module_of(value) is not None or (isinstance(value, Tensor) and value.leaf is not None)
 
