@@ -164,6 +164,20 @@ def test_one_tick_per_epoch_while_a_window_goes_on_across_epochs_is_silent() -> 
     assert script.alarms() == []
 
 
+def test_a_tick_on_each_micro_batch_while_a_window_goes_on_across_epochs_is_reported() -> None:
+    script = over_model(Script(LOOP))
+    script.train(1, source="loader")
+    for _ in range(2):
+        script.epoch_begin("for epoch", source="loader")
+        for _ in range(3):
+            script.micro_batch(source="loader", **mean(over=6))
+            tick(script)
+        script.epoch_end("for epoch", source="loader")
+    script.spend()
+
+    assert "GK205:10" in script.alarms()
+
+
 def test_a_first_step_that_the_scaler_refused_counts_as_a_step() -> None:
     script = over_model(Script(LOOP))
     for i in range(3):

@@ -85,8 +85,8 @@ def inside_a_window(entry: Entry[Step]) -> Iterator[Finding]:
     window, owner = entry.window, entry.owner
     if window is None or owner is None or window.size < 2:
         return
-    inside = _between_batches(owner.ticks, entry.spent)
-    if len(inside) < window.size - 1:
+    inside, gaps = _between_batches(owner.ticks, entry.spent)
+    if not gaps or len(inside) < gaps:
         return
     here = inside[0].site
     yield rule.found(
@@ -100,14 +100,18 @@ def inside_a_window(entry: Entry[Step]) -> Iterator[Finding]:
     )
 
 
-def _between_batches(ticks: tuple[TickMark, ...], spent: tuple[Credit, ...]) -> list[TickMark]:
-    """Those between two batches of the window that belong to one epoch."""
-    batches: dict[int, list[int]] = {}
+def _between_batches(
+    ticks: tuple[TickMark, ...], spent: tuple[Credit, ...]
+) -> tuple[list[TickMark], int]:
+    """Those between two batches of the window that belong to one epoch, and how many such places
+    there are: where an epoch ends within the window, a tick is no fault."""
+    batches: dict[int, set[int]] = {}
     for credit in spent:
-        batches.setdefault(credit.epoch, []).append(credit.batch)
-    bounds = {epoch: (min(found), max(found)) for epoch, found in batches.items()}
-    return [
+        batches.setdefault(credit.epoch, set()).add(credit.batch)
+    inside = [
         tick
         for tick in ticks
-        if tick.epoch in bounds and bounds[tick.epoch][0] <= tick.batch < bounds[tick.epoch][1]
+        if tick.epoch in batches
+        and min(batches[tick.epoch]) <= tick.batch < max(batches[tick.epoch])
     ]
+    return inside, sum(len(found) - 1 for found in batches.values())
