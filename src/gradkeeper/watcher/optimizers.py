@@ -204,6 +204,14 @@ class Optimizers:
                 found.append(cohort)
         return found
 
+    def adopt_newcomers_for(self, parameters: list[torch.Tensor]) -> None:
+        """Enters those that were built lately and own one of these, whatever they are called."""
+        if self.newcomers and not self._are_known(parameters):
+            built = [
+                alive for reference, *_ in self.newcomers if (alive := reference()) is not None
+            ]
+            self._adopt_owners(built, parameters)
+
     def adopt_for(self, leaves: list[torch.Tensor]) -> None:
         """Enters the optimizers that own these, where they were built before the watch or by
         another thread."""

@@ -77,18 +77,27 @@ class Recorder:
 
     # Clipping and scaling
 
-    def clip(self, parameters: list[torch.Tensor], bound: float | None, norm: object) -> None:
+    def clips(self, parameters: list[torch.Tensor]) -> None:
+        """Is about to clip these: what was done to them by hand is told first."""
         site = self.arrivals.arrive()
         if self.optimizers.newcomers:
-            self.optimizers.settle()  # before the first backward, their accounts are not open yet
-        touched = self.cohorts.covered(parameters) or list(self.cohorts.touched(parameters))
+            # Before the first backward, their accounts are not open yet.
+            self.optimizers.settle()
+            self.optimizers.adopt_newcomers_for(parameters)
+        self.manual.notice(self._touched(parameters), site)
+
+    def clipped(self, parameters: list[torch.Tensor], bound: float | None, norm: object) -> None:
+        touched = self._touched(parameters)
         names = tuple([cohort.name for cohort in touched])
         if names:
-            self.accounts.post(ev.Clip, site, names, bound, False)
+            self.accounts.post(ev.Clip, self.sites.here(), names, bound, False)
         for cohort in touched:
             cohort.note(closely=not self.log.steady)
             if cohort.fresh and isinstance(norm, torch.Tensor):
                 cohort.norms[MOST_NORMS - 1 :] = [norm.detach()]
+
+    def _touched(self, parameters: list[torch.Tensor]) -> list[Cohort]:
+        return self.cohorts.covered(parameters) or list(self.cohorts.touched(parameters))
 
     def noted(self, optimizer: torch.optim.Optimizer) -> None:
         """Its gradients were changed by something that is part of a larger event."""

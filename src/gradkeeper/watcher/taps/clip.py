@@ -41,11 +41,12 @@ def _clip(calls: Calls, name: str, original: Callable[..., Any]) -> Callable[...
             args = (several, *args[1:])
         else:
             options["parameters"] = several
+        calls.tell(recorder.clips, several)
         with calls.quietly():
             result = original(*args, **options)
         norm = result if result is not None else _argument(args, options, 2, "total_norm")
         bound = _argument(args, options, 1, BOUNDS[name])
-        calls.tell(recorder.clip, several, _bound(bound), norm)
+        calls.tell(recorder.clipped, several, _bound(bound), norm)
         return result
 
     return clip
