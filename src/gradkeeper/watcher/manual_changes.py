@@ -49,12 +49,14 @@ class ManualChanges:
         """Reads that are not told yet."""
         self._sites: dict[int, Assigned] = {}
         """Where gradients were last assigned, by parameter."""
-        self._clearings: dict[int, tuple[weakref.ref[torch.Tensor], Site]] = {}
+        self._clearings: dict[int, tuple[weakref.ref[torch.Tensor], Site, int]] = {}
         """Where gradients were last cleared, by parameter: in a steady loop, it is there again."""
+        self._looks = 0
 
     def notice(self, cohorts: list[Cohort], site: Site, *, using: bool = False) -> None:
         """Posts what happened to these; `using`: they are about to be added to or spent."""
         closely = not self._log.steady
+        self._looks += 1
         for cohort in cohorts:
             looked = cohort.look(closely=closely)
             if cohort.fresh and _has_moved(cohort, looked):
@@ -131,9 +133,12 @@ class ManualChanges:
 
     def clearing(self, parameter: torch.Tensor, site: Site) -> None:
         """The user's line zeroes a gradient, or sets it to None."""
+        known = self._clearings.get(id(parameter))
+        if known is not None and known[2] == self._looks and known[0]() is parameter:
+            return  # nothing has come in between: it was the first line that cleared it
         if len(self._clearings) >= MOST_ASSIGNED:
             self._clearings.clear()
-        self._clearings[id(parameter)] = (weakref.ref(parameter), site)
+        self._clearings[id(parameter)] = (weakref.ref(parameter), site, self._looks)
 
     def _cleared_at(self, cohort: Cohort) -> Site | None:
         for mark in cohort.marks:

@@ -15,10 +15,10 @@ import torch
 from gradkeeper.torch_private import keep_from_compiler
 from gradkeeper.watcher.taps.call import Calls
 
-Use = Literal["read", "test", "clear"]
-"""What follows on a look at `.grad`: its value is used, it is compared with None, it is zeroed."""
+Use = Literal["read", "test", "change", "clear"]
+"""What follows on a look at `.grad`: its value is used, it is compared with None, it is changed in
+place, it is zeroed."""
 CLEARS = ("zero_",)
-SELDOM_A_READ = ("detach_", "requires_grad_")
 AHEAD = 4
 GRAD: Any = torch.Tensor.grad
 
@@ -100,18 +100,21 @@ def _delete(parameter: torch.Tensor) -> None:
 
 
 def _use_at(code: CodeType, offset: int) -> Use:
-    later = [
-        instruction for instruction in dis.get_instructions(code) if instruction.offset > offset
-    ][:AHEAD]
-    for instruction in later:
+    instructions = list(dis.get_instructions(code))
+    place = next(n for n, found in enumerate(instructions) if found.offset == offset)
+    if place and instructions[place - 1].opname == "COPY":
+        return "change"  # p.grad /= n, which Python reads and then assigns
+    for instruction in instructions[place + 1 : place + 1 + AHEAD]:
         if instruction.argval in CLEARS:
             return "clear"
-        if (
-            instruction.argval in SELDOM_A_READ
-            or "NONE" in instruction.opname
-            or instruction.opname == "IS_OP"
-        ):
+        if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and _is_in_place(instruction.argval):
+            return "change"
+        if "NONE" in instruction.opname or instruction.opname == "IS_OP":
             return "test"
         if instruction.opname not in ("LOAD_ATTR", "LOAD_METHOD", "CACHE", "LOAD_CONST"):
             return "read"
     return "read"
+
+
+def _is_in_place(method: str) -> bool:
+    return method.endswith("_") and not method.startswith("_")
