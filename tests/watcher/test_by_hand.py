@@ -271,3 +271,149 @@ def test_a_page_does_not_praise_books_from_which_something_was_thrown_away(tmp_p
 def _total(page: str, name: str) -> str:
     (total,) = re.findall(f"<dt>{name}</dt><dd>([^<]*)</dd>", page)
     return str(total)
+
+
+WINDOW = """
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for i, x in enumerate(torch.randn(24, 8, 4)):
+    model(x).square().mean().backward()
+    if (i + 1) % 4 == 0:
+        for p in model.parameters():
+            {divide}
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("divide", ["p.grad /= 4", "p.grad.div_(4)", "p.grad = p.grad / 4"])
+def test_gradients_that_are_divided_before_a_clip_are_divided(divide: str, tmp_path: Path) -> None:
+    assert run(tmp_path, WINDOW.format(divide=divide)).found == []
+
+
+def test_gradients_that_are_only_clipped_are_not(tmp_path: Path) -> None:
+    loop = run(tmp_path, WINDOW.format(divide="pass"))
+
+    assert loop.found == [f"GK201:{loop.line('optimizer.step()')}"]
+
+
+THROWN_AWAY = """
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+kept = []
+for i, x in enumerate(torch.randn(24, 8, 4)):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    for p in model.parameters():
+        {use}
+    if (i + 1) % 4 == 0:
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("use", ["p.grad /= 4", "p.grad.div_(4)"])
+def test_changing_a_gradient_is_not_reading_it(use: str, tmp_path: Path) -> None:
+    loop = run(tmp_path, THROWN_AWAY.format(use=use))
+
+    assert loop.found == [f"GK102:{loop.line('zero_grad')}"]
+
+
+@pytest.mark.parametrize("use", ["kept.append(p.grad.clone())", "kept.append(p.grad / 4)"])
+def test_a_gradient_that_is_read_was_made_for_that(use: str, tmp_path: Path) -> None:
+    assert run(tmp_path, THROWN_AWAY.format(use=use)).found == []
+
+
+def test_of_two_lines_that_clear_by_hand_the_first_one_is_told(tmp_path: Path) -> None:
+    code = """
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in torch.randn(8, 8, 4):
+        model(x).square().mean().backward()
+        for p in model.parameters():
+            p.grad.zero_()  # first
+        for p in model.parameters():
+            p.grad.zero_()
+        optimizer.step()
+    """
+
+    loop = run(tmp_path, code)
+
+    assert loop.found == [f"GK102:{loop.line('# first')}"]
+
+
+HELD_STILL = """
+disc, gen = nn.Linear(3, 1), nn.Linear(3, 3)
+opt_d = torch.optim.SGD(disc.parameters(), lr=0.1)
+opt_g = torch.optim.SGD(gen.parameters(), lr=0.1)
+for x in torch.randn(6, 2, 3):
+    disc.requires_grad_(False)
+    opt_g.zero_grad()
+    (-disc(gen(x)).mean()).backward()
+    opt_g.step()
+    disc.requires_grad_(True)
+    opt_d.zero_grad()
+    loss = disc(gen(x).detach()).tanh().mean() - disc(x).mean()
+    {backward}
+    opt_d.step()
+"""
+
+
+def test_a_network_that_is_held_still_at_first_is_expected_to_train(tmp_path: Path) -> None:
+    loop = run(tmp_path, HELD_STILL.format(backward="pass"))
+
+    built, step = loop.line("opt_d = "), loop.line("opt_d.step()")
+    assert loop.found == [f"GK106:{built}", f"GK103:{step}"]
+    assert run(tmp_path, HELD_STILL.format(backward="loss.backward()")).found == []
+
+
+CLIPPED_FIRST = """
+disc, gen = nn.Linear(3, 1), nn.Linear(3, 3)
+opts = [torch.optim.SGD(net.parameters(), lr=0.1) for net in (disc, gen)]
+for x in torch.randn(6, 2, 3):
+    opts[0].zero_grad()
+    {first}
+    loss = -disc(gen(x)).mean()
+    loss.backward()
+    {then}
+    opts[1].step()
+    opts[1].zero_grad()
+    opts[0].zero_grad()
+    (disc(gen(x)).tanh().mean() - disc(x).mean()).backward()
+    opts[0].step()
+    {cleared}
+"""
+CLIP = "nn.utils.clip_grad_norm_(gen.parameters(), 1.0)"
+
+
+def test_a_clip_before_the_first_backward_is_seen_of_an_optimizer_without_a_name(
+    tmp_path: Path,
+) -> None:
+    wrong = run(tmp_path, CLIPPED_FIRST.format(first=CLIP, then="pass", cleared="pass"))
+
+    assert f"GK304:{wrong.line(CLIP)}" in wrong.found
+
+    right = CLIPPED_FIRST.format(first="pass", then=CLIP, cleared="opts[1].zero_grad()")
+    assert run(tmp_path, right).found == []
+
+
+REBUILT = """
+model = nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5)
+for x in torch.randn(8, 2, 3):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    {first}
+    model(x).abs().mean().backward()
+    {second}
+    model(x).square().mean().backward()
+    optimizer.step()
+"""
+
+
+def test_what_is_thrown_away_is_told_when_those_who_stepped_are_gone(tmp_path: Path) -> None:
+    zero = "optimizer.zero_grad()"
+    wrong = run(tmp_path, REBUILT.format(first="pass", second=zero))
+
+    assert wrong.found == [f"GK102:{wrong.line(zero)}"]
+    assert run(tmp_path, REBUILT.format(first=zero, second="pass")).found == []

@@ -295,6 +295,10 @@ class Cohort:
             self.suspect = True
         self.zeroed()
 
+    def wants_gradient(self) -> bool:
+        alive = (mark.parameter() for mark in self.marks)
+        return all(parameter is None or parameter.requires_grad for parameter in alive)
+
     def zeroed(self) -> None:
         self.fresh = 0
         self.spent = False

@@ -149,6 +149,9 @@ class Steps:
         mine = self._optimizers.cohorts(name)
         for cohort in mine:
             cohort.used = True
+            if not cohort.trainable and not self._log.steady and cohort.wants_gradient():
+                cohort.trainable = True  # it was held still when the books were opened
+                self._accounts.describe(cohort, site)
         self.taken = True
         taken = not _refused(optimizer)
         self._backwards.kept.steps += 1
