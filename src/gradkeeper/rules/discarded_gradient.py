@@ -66,7 +66,7 @@ def at_close(entry: Entry[Close]) -> Iterator[Finding]:
     """Lines that no second step has told of: few steps, or discards after the last one."""
     stepped = {
         name for owner in entry.optimizers.values() if owner.trains for name in owner.accounts
-    }
+    } | {name for name, account in entry.before.items() if account.spenders}
     for trail in entry.trails:
         if trail.probe and _trained(entry, trail):
             continue
@@ -74,7 +74,7 @@ def at_close(entry: Entry[Close]) -> Iterator[Finding]:
             continue
         if entry.all_cleared(trail) and entry.idle_owners_of(trail):
             continue  # never-stepped tells
-        # Who spent some of it may be gone by now: built anew for every step.
+        # Who stepped may be gone by now: built anew for every step.
         if trail.spent or (trail.made > 1 and stepped & set(trail.accounts)):
             yield _found(entry, trail, whole=not trail.spent)
 
