@@ -523,10 +523,14 @@ class Count(Constant):
     def like(self, value: Plain) -> Constant:
         return Count(value, self.limit)
 
+    def settles(self, bound: float) -> bool:
+        """Whether the rounds that are rehearsed tell how it compares with this."""
+        return bound <= self.limit
+
 
 @dataclass(slots=True, eq=False)
-class Length(Count):
-    """How much data there is: as many rounds as are rehearsed, however it is divided up."""
+class Gathered(Count):
+    """How much a loop has gathered: as many rounds as are rehearsed, however it is divided up."""
 
     def operate(self, m: Machine, sign: str, other: Value, *, swapped: bool = False) -> Value:
         if sign in ("//", "/") and not swapped:
@@ -536,6 +540,14 @@ class Length(Count):
                 return self
             other = Constant(int(window))
         return Count.operate(self, m, sign, other, swapped=swapped)
+
+
+@dataclass(slots=True, eq=False)
+class Length(Gathered):
+    """How much data there is: some; how much is nobody's to say."""
+
+    def settles(self, bound: float) -> bool:
+        return bound <= 0
 
 
 def _beyond(m: Machine, sign: str, left: Constant, right: Constant) -> Condition | None:
@@ -548,10 +560,8 @@ def _beyond(m: Machine, sign: str, left: Constant, right: Constant) -> Condition
     if not isinstance(bound.value, (int, float)) or isinstance(bound.value, bool):
         return None
     m.counts_up_to(bound.value)
-    if count.reach is None or bound.value == count.last:
+    if bound.value == count.last or (isinstance(count, Count) and count.settles(bound.value)):
         return None
-    if bound.value <= count.reach and not (isinstance(count, Length) and bound.value > 0):
-        return None  # there is some data; how much of it is nobody's to say
     return Condition(sign, left, right)
 
 
@@ -881,7 +891,7 @@ class List(Collection):
         if self.open:
             return Length(m.plan.rounds, float(m.plan.rounds))
         if self.limit is not None:
-            return Length(len(self.values), self.limit)
+            return Gathered(len(self.values), self.limit)
         return Constant(len(self.values))
 
     def operate(self, m: Machine, sign: str, other: Value, *, swapped: bool = False) -> Value:
