@@ -67,6 +67,7 @@ NO_WORDS: frozenset[str] = frozenset()
 OF_OPTIMIZERS = _words("zero_grad param_groups")
 OF_STEPPED = OF_OPTIMIZERS | _words("unscale_ scale")
 OWNERS = _words("self cls")
+SCHEDULES = "torch.optim.lr_scheduler"
 OF_SCALERS = _words("scale unscale_")
 SAVES = _words("state_dict save")
 """What is worth running, though nothing is decided by it."""
@@ -108,6 +109,8 @@ class Line:
     gathers: bool = False
     """It holds a comprehension."""
     spends_at_once: bool = False
+    ticks: bool = False
+    """The one `step` that it mentions is a schedule's."""
     loud: bool = False
     credits: bool = False
     spends: bool = False
@@ -530,6 +533,7 @@ class _Survey:
                 if uses.get(of, NO_WORDS) & OF_OPTIMIZERS:
                     line.acts.add("step")
         self._note_makers()
+        self._note_ticks()
         self.facts.bare = {
             id(line.node.value) for line in self.lines if isinstance(line.node, ast.Expr)
         }
@@ -566,6 +570,25 @@ class _Survey:
                 if isinstance(called.func, ast.Attribute):
                     made.add(last_name(one))  # model = net.cuda()
         self._note_pairs(calls)
+
+    def _note_ticks(self) -> None:
+        """Where PyTorch's own schedules move on: that is no step, though it is called so."""
+        imported = {
+            name.asname or name.name
+            for line in self.lines
+            if isinstance(line.node, ast.ImportFrom)
+            for name in line.node.names
+            if SCHEDULES in f"{line.node.module}.{name.name}"
+        }
+        schedules = {
+            last_name(target)
+            for line in self.lines
+            if isinstance(line.node, ast.Assign) and isinstance(line.node.value, ast.Call)
+            if _is_part(line.node.value.func, imported)
+            for target in line.node.targets
+        }
+        for line in self.lines if schedules else ():
+            line.ticks = bool(line.steps_of) and line.steps_of <= schedules
 
     def _note_pairs(self, calls: list[tuple[ast.Assign, ast.Call]]) -> None:
         """What is made twice by the same name, if one of the two holds weights: both do."""
@@ -615,7 +638,7 @@ class _Survey:
         line.loud = bool(acts) or not line.words.isdisjoint(BUILDS)
         line.loud = line.loud or not refers.isdisjoint(facts.loud_names)
         line.credits = not acts.isdisjoint(CREDITS) or not refers.isdisjoint(facts.credit_names)
-        line.spends = spends or not acts.isdisjoint(SPENDS)
+        line.spends = spends or not (line.ticks or acts.isdisjoint(SPENDS))
         line.closes = spends or not acts.isdisjoint(WINDOWS)
         if line.spends_at_once:
             line.loud = line.credits = line.spends = line.closes = True
@@ -1001,6 +1024,15 @@ def last_name(node: ast.AST) -> str:
     if isinstance(node, ast.Subscript):
         return last_name(node.value)
     return ""
+
+
+def _is_part(node: ast.expr, imported: set[str]) -> bool:
+    """Of what was imported from PyTorch's schedules: `lr_scheduler.StepLR`, `StepLR`."""
+    while isinstance(node, ast.Attribute):
+        if SCHEDULES.endswith(f"optim.{node.attr}"):
+            return True
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in imported
 
 
 def _summands(node: ast.AST) -> Iterator[str]:
