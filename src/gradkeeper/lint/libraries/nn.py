@@ -215,6 +215,7 @@ class Module(StandIn):
         made = mix(m, f"{self.text}()", self, *call.values())
         if modes.grad and modes.passing is not None and made.flow:
             made.others |= {modes.passing}
+            modes.passing.through(self.leaves())
         return made
 
     def _noted(self, m: Machine, result: Value) -> Value:

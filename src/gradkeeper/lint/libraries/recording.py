@@ -627,7 +627,7 @@ def _settle_losses(m: Machine, tape: Tape) -> None:
     for note in tape.notes:
         if note.kind is not ev.Backward:
             continue
-        if note.targets and not note.open and not (unreached and _is_handed_in(note)):
+        if not note.open and not (unreached and _is_handed_in(note)):
             continue
         if note.targets and note.fields["leaf"]:
             continue  # made for the sake of inputs: an attack, a saliency map

@@ -74,6 +74,13 @@ class Pass:
     """A source: a network was called once. PyTorch frees what it kept for it at the backward."""
 
     freed: bool = False
+    live: set[Leaf] = field(default_factory=set)
+    frozen: set[Leaf] = field(default_factory=set)
+    """Its parameters, by whether they wanted a gradient then."""
+
+    def through(self, leaves: Iterable[Leaf]) -> None:
+        for leaf in leaves:
+            (self.live if leaf.requires_grad else self.frozen).add(leaf)
 
 
 GRAD = ("grad", "_grad")
@@ -620,13 +627,15 @@ def credit(
     for graph in _graphs_of(tensor) if not retains else ():
         graph.freed_at = tape.steps
     sources = tensor.sources()
-    live = [leaf for leaf in atoms(leaves_in(sources)) if leaf.requires_grad]
+    passes = [source for source in sources if isinstance(source, Pass)]
+    then = {leaf for one in passes for leaf in one.live}
+    still = {leaf for one in passes for leaf in one.frozen} - then
+    live = [leaf for leaf in atoms(leaves_in(sources)) if leaf.requires_grad and leaf not in still]
     wanted = [leaf for leaf in live if not leaf.asked_for] or live
-    opened = OPEN in tensor.others or not live or _is_gone(sources)
-    if not retains:
-        for one in sources:
-            if isinstance(one, Pass):
-                one.freed = True
+    # PyTorch refuses a loss of which nothing wanted a gradient: then something is missing here.
+    opened = OPEN in tensor.others or not (live or then) or _is_gone(passes)
+    for one in passes if not retains else ():
+        one.freed = True
     inputs = [leaf for leaf in wanted if leaf.tensor and not leaf.trainable]
     for_inputs = _is_for_inputs(m, inputs, wanted)
     if not for_inputs and len(inputs) < len(wanted):
@@ -676,9 +685,8 @@ def credit(
         raise RaisedError(m.unknown("an error", fixed=False), m.site())
 
 
-def _is_gone(sources: Sources) -> bool:
+def _is_gone(passes: list[Pass]) -> bool:
     """PyTorch refuses to go through a graph again: something is missing that made a new one."""
-    passes = [source for source in sources if isinstance(source, Pass)]
     return bool(passes) and all(one.freed for one in passes)
 
 
