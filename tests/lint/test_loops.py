@@ -3,7 +3,10 @@
 import ast
 from textwrap import dedent
 
+from gradkeeper.lint.explore import Program, roots
+from gradkeeper.lint.imports import Project
 from gradkeeper.lint.interpreter.facts import Facts
+from gradkeeper.rules import ALL
 from tests.lint.linting import HEAD, told
 
 RUNNING = """
@@ -417,3 +420,23 @@ def test_what_an_epoch_leaves_is_the_same_in_a_function_of_its_own() -> None:
         apart = [*lines[:start], *body, lines[start], "    train_epoch()"]
 
         assert told(HEAD + "\n".join(apart)) == told(HEAD + whole)
+
+
+def test_a_while_loop_that_fetches_is_as_long_as_a_for_loop_around_turns_too() -> None:
+    turns = """
+{head}
+    for turn in range(2):
+        optimizer.zero_grad()
+        F.mse_loss(model(x), x).backward()
+        optimizer.step()
+"""
+    data = "data = [torch.randn(2, 4) for _ in range(6)]\n"
+    asked = "rest = iter(data)\nwhile True:\n    x = next(rest, None)\n    if x is None: break"
+    loops = [data + turns.format(head=head) for head in ("for x in data:", asked)]
+
+    assert [steps_of(HEAD + loop) for loop in loops] == [12, 12]
+
+
+def steps_of(code: str) -> int:
+    program = Program(Project({"train.py": ast.parse(code)}, None), ALL)
+    return max(run.steps for runs in roots(program) for run in runs)

@@ -110,7 +110,7 @@ class Run:
     missed: frozenset[str] = frozenset()
     """Attributes that an object's __init__ has set in this run, and those it would have needed."""
     passes_by_a_step: bool = False
-    """A step stands behind a test that never let it be come to, in any round."""
+    """A step stands behind a test that never let it be come to, in any round of those rehearsed."""
     verified: bool = False
     """Its answers of chance were all tried the other way."""
     telling: dict[Key, Hashable] = field(default_factory=dict)
@@ -151,7 +151,11 @@ class Run:
 
     @property
     def loses_a_loss(self) -> bool:
-        """One of several optimizers steps, and no loss reaches it: its loss was not followed."""
+        """One of several optimizers steps, and no loss reaches it: its loss was not followed,
+        unless all there is was seen."""
+        losses = [event for event in self.tape if isinstance(event, ev.Backward)]
+        if not (self.openings or self.unseen or any(loss.unseen for loss in losses)):
+            return False
         owned: dict[str, set[str]] = {}
         stepped: set[str] = set()
         reached: set[str] = set()
@@ -949,7 +953,8 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
     run.under = _by_line(program, m.reached)
     run.numbered = bool(m.numbers)
     run.faults = tuple(m.faults)
-    run.passes_by_a_step = bool(m.closed_gates - m.opened_gates)
+    unsure = m.cut_short or bool(m.questions)
+    run.passes_by_a_step = unsure and bool(m.closed_gates - m.opened_gates)
     run.provided, run.missed = m.provided, frozenset(m.missed)
     program.coverage.add(
         root.text,

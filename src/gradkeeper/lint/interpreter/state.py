@@ -483,6 +483,8 @@ class State:
         self.closed_gates: set[int] = set()
         self.opened_gates: set[int] = set()
         """Tests, in loops, that kept a step from being come to; and those that let one be."""
+        self.cut_short = False
+        """Some loop would have run on, or may have."""
         self.faults: dict[Hashable, int] = {}
         """How often each try block was entered."""
         self.fault_due: ast.AST | None = None

@@ -373,6 +373,8 @@ class Statements(Expressions):
         self._note_cost(loop, begun)
         self.node = node
         self.libraries.loop_ends(self.whole, loop)
+        by_itself = isinstance(iterable, Generator) and loop.index < loop.rounds
+        self.cut_short = self.cut_short or not (loop.exact or by_itself)
         if kind == "quiet" and not loop.exact:
             self._forget_counters(before)
         if signals and isinstance(signals[0], Return):
@@ -482,7 +484,7 @@ class Statements(Expressions):
     def goes_over(self, value: Iterated | Generator, told: bool) -> bool:
         """Whether the loop that is being run is a `while` that takes its elements from here."""
         loop = self.loops[-1] if self.loops else None
-        if loop is None or not isinstance(loop.node, ast.While) or loop.kind != "batches":
+        if loop is None or not isinstance(loop.node, ast.While) or loop.kind == "quiet":
             return False
         if loop.iterable is None:
             self._measure(loop, value.of if isinstance(value, Iterated) else value)
@@ -517,6 +519,7 @@ class Statements(Expressions):
                 if loop.iterable is not None:
                     most = loop.rounds + loop.told
                 if loop.index >= most and (open_ended or not self._runs_on(loop, node)):
+                    self.cut_short = True
                     break
                 self.spend()
                 self.libraries.round_begins(self.whole, loop, None)
@@ -524,8 +527,12 @@ class Statements(Expressions):
                 loop.index += 1
                 if signal is BREAK or isinstance(signal, Return):
                     break
+            else:
+                self.cut_short = True
         finally:
             self.loops.remove(loop)
+        if loop.iterable is not None and not loop.exact:
+            self.cut_short = True
         self._note_cost(loop, begun)
         self.node = node
         self.libraries.loop_ends(self.whole, loop)
