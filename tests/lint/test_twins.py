@@ -176,6 +176,13 @@ def test_a_file_that_only_runs_backward_is_not() -> None:
     assert not may_train(b"import torch\nmodel(x).sum().backward()\nprint(x)\n")
 
 
+def test_a_file_that_forgets_backward_and_zeroing_is() -> None:
+    built = b"import torch\noptimizer = torch.optim.SGD(model.parameters())\n"
+
+    assert may_train(built + b"optimizer.step()\n")
+    assert not may_train(built)
+
+
 LOGGED = """
     import torch
     from tqdm import tqdm
@@ -2881,6 +2888,167 @@ twins(
     "no_sync() around the backward of a network that is not seen",
     EXCHANGED.format(first="pass", then="out = self.model(x)", mark="  # <- GK501"),
     EXCHANGED.format(first="out = self.model(x)", then="pass", mark=""),
+)
+
+
+GATHERED = """
+    import torch
+
+    def chunks(items, size):
+        some = []
+        for one in items:
+            some.append(one)
+            if len(some) == size:
+                yield some
+                some = []
+
+    batches = [torch.randn(2, 3) for _ in range(9)]
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for chunk in chunks(batches, 3):
+        optimizer.zero_grad()
+        for x in chunk:
+            loss = model(x).square().mean()
+            {backward}
+        optimizer.step(){mark}
+"""
+twins(
+    "windows that a list fills until it is long enough",
+    GATHERED.format(backward="loss.backward()", mark="  # <- GK201"),
+    GATHERED.format(backward="(loss / 3).backward()", mark=""),
+)
+
+TICKED_INSIDE = """
+    import torch
+
+    batches = [torch.randn(2, 3) for _ in range({count})]
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5)
+    for start in range(0, len(batches), 2):
+        optimizer.zero_grad()
+        for x in batches[start:start + 2]:
+            loss = model(x).square().mean(){divided}
+            loss.backward()
+            {inside}
+        optimizer.step(){mark}
+        {after}
+"""
+twins(
+    "a schedule that moves on inside of a window is no step",
+    TICKED_INSIDE.format(
+        count=7,
+        divided="",
+        inside="scheduler.step()  # <- GK205",
+        mark="  # <- GK201",
+        after="pass",
+    ),
+    TICKED_INSIDE.format(count=8, divided=" / 2", inside="pass", mark="", after="scheduler.step()"),
+)
+
+HELD_STILL = """
+    import torch
+    from torch import nn
+
+    batches = [torch.randn(2, 3) for _ in range(6)]
+    disc, gen = nn.Linear(3, 1), nn.Linear(3, 3)
+    opt_d = torch.optim.SGD(disc.parameters(), lr=0.1)
+    opt_g = torch.optim.SGD(gen.parameters(), lr=0.1)
+    for x in batches:
+        {before}
+        loss_g = -disc(gen(x)).mean()
+        {after}
+        opt_g.zero_grad()
+        loss_g.backward()
+        opt_g.step()
+        loss_d = disc(gen(x).detach()).tanh().mean() - disc(x).mean()
+        loss_d.backward()
+        opt_d.step(){mark}
+        opt_d.zero_grad()
+"""
+twins(
+    "a network that wants no gradient while a loss is computed from it gets none of that loss",
+    HELD_STILL.format(before="pass", after="pass", mark="  # <- GK104"),
+    HELD_STILL.format(
+        before="disc.requires_grad_(False)", after="disc.requires_grad_(True)", mark=""
+    ),
+)
+
+STILL_AT_BACKWARD = """
+    import torch
+
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in [torch.randn(2, 3) for _ in range(6)]:
+        model.requires_grad_(True)
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        model.requires_grad_({wants})
+        loss.backward()
+        optimizer.step(){mark}
+"""
+twins(
+    "a network that wants no gradient when backward runs gets none either",
+    STILL_AT_BACKWARD.format(wants=False, mark="  # <- GK103"),
+    STILL_AT_BACKWARD.format(wants=True, mark=""),
+)
+
+NO_LOSS_FOR_ONE = """
+    import torch
+    from torch import nn
+
+    batches = [torch.randn(2, 3) for _ in range(6)]
+    disc, gen = nn.Linear(3, 1), nn.Linear(3, 3)
+    opt_d = torch.optim.SGD(disc.parameters(), lr=0.1)
+    opt_g = torch.optim.SGD(gen.parameters(), lr=0.1)
+    for x in batches:
+        {first}
+        loss_d = disc(gen(x).detach()).tanh().mean() - disc(x).mean()
+        loss_d.backward()
+        {second}
+        opt_d.step()
+        opt_g.zero_grad()
+        loss_g = -disc(gen(x)).mean()
+        {backward}
+        opt_g.step(){mark}
+"""
+twins(
+    "one of two losses is not run backward, and what the other one made is cleared",
+    NO_LOSS_FOR_ONE.format(
+        first="pass",
+        second="opt_d.zero_grad()  # <- GK102",
+        backward="pass",
+        mark="  # <- GK103",
+    ),
+    NO_LOSS_FOR_ONE.format(
+        first="opt_d.zero_grad()", second="pass", backward="loss_g.backward()", mark=""
+    ),
+)
+
+NEVER_DUE = """
+    import torch
+
+    def stream():
+        for _ in range(6):
+            yield torch.randn(2, 3)
+
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    count = 0
+    for x in stream():
+        if count == 0:
+            optimizer.zero_grad()
+        (model(x).square().mean() / 3).backward(){mark}
+        count += 1
+        if count == 3:
+            optimizer.step()
+            {inside}
+        {outside}
+"""
+twins(
+    "a window that begins anew before it is full, in a loop that is seen to its end",
+    NEVER_DUE.format(mark="  # <- GK107", inside="pass", outside="count = 0"),
+    NEVER_DUE.format(mark="", inside="count = 0", outside="pass"),
 )
 
 

@@ -44,7 +44,6 @@ OTHERS = re.compile(
 
 
 FORGETS_BACKWARD = (b".step(", b"torch.optim")
-ZEROES = (b".zero_grad(", b".grad.zero_(", b".grad = None")
 
 
 def may_train(raw: bytes) -> bool:
@@ -54,9 +53,7 @@ def may_train(raw: bytes) -> bool:
     """
     if not any(word in raw for word in CREDIT_WORDS):
         # Ten times as fast as the pattern, and true of nearly all files.
-        if b"backward" in raw or not all(word in raw for word in FORGETS_BACKWARD):
-            return False
-        return any(word in raw for word in ZEROES)
+        return b"backward" not in raw and all(word in raw for word in FORGETS_BACKWARD)
     if b"import torch" not in raw and b"from torch" not in raw and OTHERS.search(raw):
         return False
     return CREDITS.search(raw) is not None and SPENDS.search(raw) is not None
