@@ -35,31 +35,6 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
         "window": ("2", "3"),
         "data": ("tensor",),
     },
-    "gradients divided by hand before a clip: the watcher sees the clip's change only": {
-        "divide": ("gradients",),
-        "window": ("2", "3"),
-        "clip": ("value", "norm", "measure"),
-        "zero": ("after", "top", "late", "epoch", "first of window"),
-    },
-    "gradients divided by hand and thrown away: the watcher takes that for reading them": {
-        "divide": ("gradients",),
-        "window": ("2", "3"),
-        "second fault": ("ungate divide", "earlier divide", "double divide"),
-    },
-    "zeroed by hand twice: the watcher names the second line": {
-        "zeroed": ("by hand",),
-        "window": ("2", "3"),
-        "fault": ("double zero",),
-    },
-    "an optimizer without a loss, its network held still meanwhile: the watcher tells GK103 only": {
-        "held still": ("disc",),
-        "order": ("g first", "d first"),
-        "fault": ("drop backward_d",),
-    },
-    "neither a backward nor a zero is left: the linter reads no file without both": {
-        "fault": ("drop backward", "drop zero"),
-        "second fault": ("drop zero", "drop backward"),
-    },
 }
 """Choices on which they are known to differ, by the reason: this list only shrinks."""
 Texts = Mapping[str, str]
