@@ -29,7 +29,7 @@ def test_a_total_that_keeps_graphs_of_several_steps_is_reported_where_it_grows()
     assert finding.message == (
         "adds a loss with its graph to `total`, which keeps the graph of every batch"
     )
-    assert finding.remedy == "total += loss.item(), or loss.detach()"
+    assert finding.remedy == "add loss.item() to `total`, or loss.detach()"
     assert reasons(finding) == [(9, "is done with the graph that is kept")]
 
 
@@ -52,7 +52,38 @@ data = torch.randn(12, 8, 4)
 total = 0.0
 
 """
+LISTED = """
+losses = []
+for i, x in enumerate(data):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    {first}
+    {then}
+"""
 RIGHT = {
+    "a list of numbers": LISTED.format(
+        first="loss.backward(); optimizer.step()", then="losses.append(loss.item())"
+    ),
+    "a list without graphs": LISTED.format(
+        first="loss.backward(); optimizer.step()", then="losses.append(loss.detach())"
+    ),
+    "a list for each batch": LISTED.format(
+        first="losses = []; losses.append(loss)", then="sum(losses).backward(); optimizer.step()"
+    ),
+    "a list that is cleared": LISTED.format(
+        first="losses.append(loss)",
+        then="sum(losses).backward(); optimizer.step(); losses.clear()",
+    ),
+    "a list for each window": """
+losses = []
+for i, x in enumerate(data):
+    losses.append(model(x).square().mean())
+    if (i + 1) % 3 == 0:
+        optimizer.zero_grad()
+        (sum(losses) / 3).backward()
+        optimizer.step()
+        losses = []
+""",
     "the number": """
 for x in data:
     optimizer.zero_grad()
@@ -217,6 +248,31 @@ class Trainer:
         loss.backward()
         optimizer.step()
         self.total += loss  # here
+
+trainer = Trainer()
+for x in data:
+    trainer.step(x)
+""",
+    "in a list": """
+losses = []
+for x in data:
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss)  # here
+""",
+    "in a list of an object": """
+class Trainer:
+    def __init__(self):
+        self.losses = []
+
+    def step(self, x):
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        self.losses.append(loss)  # here
 
 trainer = Trainer()
 for x in data:

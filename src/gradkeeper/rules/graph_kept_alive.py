@@ -40,9 +40,10 @@ for x in torch.randn(8, 8, 4):
 print(total / 8)
 ```
 
-A sum that is made to call `backward()` on it is not meant, nor one of the losses of a single step.
-Reading, gradkeeper knows `total += loss`; `total = total + loss` and moving averages show when the
-program runs. A list that losses are appended to keeps their graphs as well, and is not told of.
+`losses.append(loss)` keeps them as well, for as long as the list is there and is not cleared. A sum
+that is made to call `backward()` on it is not meant, nor the losses of a single step, summed up or
+in a list. Reading, gradkeeper knows `total += loss` and `losses.append(loss)`; `total = total +
+loss` and moving averages show when the program runs.
 """
 
 from collections.abc import Iterator
@@ -68,6 +69,6 @@ def check(entry: Entry[Keep]) -> Iterator[Finding]:
         f"adds a loss with its graph to `{event.total}`, which keeps the graph of every batch",
         detail=f"`{event.total}` leads back to losses of several steps whose backward is done: "
         "memory grows with each of them",
-        remedy=f"{event.total} += loss.item(), or loss.detach()",
+        remedy=f"add loss.item() to `{event.total}`, or loss.detach()",
         because=because,
     )

@@ -1,7 +1,7 @@
-"""Running totals that hold on to the graphs of losses whose backward is done.
+"""Running totals, and lists, that hold on to the graphs of losses whose backward is done.
 
 Each backward leaves a mark on the last few nodes of its loss. A total in one of the user's
-variables that leads to the marks of several steps keeps all of them alive.
+variables that leads to the marks of several steps keeps all of them alive; so does a list.
 """
 
 import dis
@@ -23,6 +23,8 @@ ARITHMETIC = frozenset({"AddBackward0", "MulBackward0", "DivBackward0", "SubBack
 MOST_NODES = 512
 MOST_MARKED = 16
 MOST_FRAMES = 4
+MOST_ELEMENTS = 8
+"""Of a list, the last ones, are looked at."""
 SEVERAL = 3
 """Steps whose graphs a total holds, to be more than the batches of a window or a last loss."""
 STORES = frozenset({"STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_ATTR", "STORE_DEREF"})
@@ -62,27 +64,31 @@ class KeptGraphs:
         own = getattr(held.get("self"), "__dict__", None)
         attributes = dict(own) if type(own) is dict else {}
         for name, value in (*held.items(), *attributes.items()):
-            if type(value) is not torch.Tensor or value.grad_fn is None:
+            if len(_steps_held(value)) < SEVERAL:
                 continue
-            steps = {node.metadata[MARK] for node in _near(value.grad_fn, MOST_NODES) if _has(node)}
-            if len(steps) < SEVERAL:
-                continue
-            site = self._grows_at(frame, name)
+            site = self._grows_at(frame, name, listed=type(value) is list)
             if site is not None and (site, name) not in self._told:
                 self._told.add((site, name))
-                yield Total(site, name, len(steps))
+                yield Total(site, name, len(_steps_held(value)))
 
-    def _grows_at(self, frame: FrameType, name: str) -> Site | None:
+    def _grows_at(self, frame: FrameType, name: str, *, listed: bool) -> Site | None:
         """The line inside a loop that adds to a variable; None if there is no such line there."""
-        place = _addition(frame.f_code, name)
+        place = _append(frame.f_code, name) if listed else _addition(frame.f_code, name)
         if place is None:
             return None
         here = self._sites.of(frame)
         return Site(here.file, place[0], place[1] + 1, here.function)
 
 
-def _has(node: Any) -> bool:
-    return MARK in node.metadata
+def _steps_held(value: object) -> set[int]:
+    """The steps whose losses a total leads to, or a list holds."""
+    if type(value) is list:
+        near = [_steps_held(one) for one in value[-MOST_ELEMENTS:] if type(one) is torch.Tensor]
+        return set().union(*near)
+    if type(value) is not torch.Tensor or value.grad_fn is None:
+        return set()
+    marks = (node.metadata.get(MARK) for node in _near(value.grad_fn, MOST_NODES))
+    return {mark for mark in marks if mark is not None}
 
 
 def _near(node: Any, most: int) -> Iterator[Any]:
@@ -118,5 +124,21 @@ def _addition(code: CodeType, name: str) -> tuple[int, int] | None:
                 if positions is not None and positions.lineno is not None:
                     return positions.lineno, positions.col_offset or 0
         if instruction.opname not in ("CACHE", "SWAP", "COPY", "LOAD_FAST", "LOAD_NAME"):
+            before = instruction
+    return None
+
+
+def _append(code: CodeType, name: str) -> tuple[int, int] | None:
+    """Line and column of what puts something into a list, inside a loop or in a function of its
+    own."""
+    loops = find_loops(code)
+    before: dis.Instruction | None = None
+    for instruction in dis.get_instructions(code):
+        if instruction.argval == "append" and before is not None and before.argval == name:
+            inside = any(loop.holds(instruction.offset) for loop in loops)
+            positions = before.positions
+            if (inside or before.opname == "LOAD_ATTR") and positions and positions.lineno:
+                return positions.lineno, positions.col_offset or 0
+        if instruction.opname != "CACHE":
             before = instruction
     return None

@@ -100,7 +100,7 @@ class Line:
     """What it assigns, or changes in place."""
     assigns: set[str] = field(default_factory=set)
     adds: set[str] = field(default_factory=set)
-    """Variables that it adds to another one, as they are or multiplied."""
+    """Variables that it adds to another one, or to a list, as they are or multiplied."""
     remainders: list[int] = field(default_factory=list)
     inside: list[Line] = field(default_factory=list)
     calls: set[str] = field(default_factory=set)
@@ -474,6 +474,9 @@ class _Reader:
     def _call(self, line: Line, node: ast.Call) -> None:
         last = last_name(node.func)
         line.calls.add(last)
+        if last == "append":
+            for argument in node.args:
+                line.adds.update(_summands(argument))
         if last in HANDS_BACK:
             self.facts.losses.update(last_name(argument) for argument in node.args)
         if isinstance(node.func, ast.Attribute) and (last in CHANGES or last.endswith("_")):

@@ -103,6 +103,9 @@ class Value:
         text = f"{m.written(left)} {sign} {m.written(right)}"
         return m.unknown(text, left, right, computed=True)
 
+    def is_kept(self, m: Machine, among: list[Value]) -> None:
+        """A list was given it, and has these elements now."""
+
     def takes_part(self) -> bool:
         """It does something when it is used: one of several must not be taken for another."""
         return False
@@ -940,6 +943,7 @@ class ListMethod(Value):
             if len(values) < 4 * MOST_ELEMENTS:
                 values.append(first)
             self.of.limit = m.counted(Constant(len(values))).reach
+            first.is_kept(m, values)
             return NONE
         if self.name in ("extend", "__iadd__"):
             self._extend(m, first)

@@ -295,6 +295,15 @@ class Tensor(StandIn):
             return self
         return made
 
+    def is_kept(self, m: Machine, among: list[Value]) -> None:
+        """`losses.append(loss)`: the list holds the graphs of all of them."""
+        called = m.node.func if isinstance(m.node, ast.Call) else None
+        if m.state(Modes).grad and _graphs_of(self) and isinstance(called, ast.Attribute):
+            held = [
+                one for value in among if isinstance(value, Tensor) for one in _graphs_of(value)
+            ]
+            m.state(Tape).totals[m.site()] = (last_name(called.value), tuple(held[-MOST_GRAPHS:]))
+
     @visible
     def backward(self, call: Call) -> Value:
         credit(call.m, self, retains=retains(call, place=1))
