@@ -2692,6 +2692,69 @@ twins(
     SO_MANY_STEPS.format(rounds="config.steps * config.window", mark=""),
 )
 
+OF_EACH = """
+    import torch
+
+    class Network(torch.nn.Module):
+        def __init__(self, names):
+            super().__init__()
+            self.trunk = torch.nn.Linear(8, 8)
+            self.heads = torch.nn.ModuleDict({{name: torch.nn.Linear(8, 1) for name in names}})
+
+        def forward(self, x, name):
+            return self.heads[name](self.trunk(x))
+
+    def train(loaders, steps, size):
+        network = Network(list(loaders))
+        optimizer = torch.optim.Adam(network.parameters())
+        batches = {{name: iter(loader) for name, loader in loaders.items()}}
+        for _ in range(steps):
+            optimizer.zero_grad()
+            for name in {names}:
+                x, y = next(batches[{name}])
+                loss = torch.nn.functional.mse_loss(network(x, {name}), y)
+                loss.backward()
+            optimizer.step(){mark}
+"""
+twins(
+    "several batches of one loader, or one of each",
+    OF_EACH.format(names="range(size)", name='"depth"', mark="  # <- GK201"),
+    OF_EACH.format(names="loaders", name="name", mark=""),
+)
+
+STATEFUL = """
+    import torch
+
+    class Cell(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 4)
+
+        def forward(self, x, state):
+            out = self.layer(x if state is None else x + state)
+            return out, out
+
+    cell = Cell()
+    optimizer = torch.optim.Adam(cell.parameters())
+    for clip in torch.load("clips.pt"):
+        state = None
+        optimizer.zero_grad()
+        for number, frame in enumerate(clip):
+            out, {state} = cell(frame, state)
+            loss = (out - frame).abs().mean()
+            loss.backward()
+            {detach}
+            if (number + 1) % 8 == 0:
+                optimizer.step(){mark}
+                optimizer.zero_grad()
+        optimizer.step()
+"""
+twins(
+    "batches for a step, or time steps that go on from each other",
+    STATEFUL.format(state="_", detach="pass", mark="  # <- GK201"),
+    STATEFUL.format(state="state", detach="state = state.detach()", mark=""),
+)
+
 ATTACKED = """
     import copy
 

@@ -219,8 +219,8 @@ class Facts:
     """Branches that leave their loop or function."""
     fills: set[int] = field(default_factory=set)
     """Loops that credit and do not spend."""
-    over_functions: set[int] = field(default_factory=set)
-    """Such loops that call what they go over: losses of one batch, one after the other."""
+    over_tasks: set[int] = field(default_factory=set)
+    """Such loops that go over losses, or over loaders: one of each, not batches of one kind."""
     credits: set[int] = field(default_factory=set)
     """Loops with a backward somewhere in them."""
     credits_itself: set[int] = field(default_factory=set)
@@ -661,8 +661,8 @@ class _Survey:
                 facts.credits.add(id(node))
             if not line.spends:
                 facts.fills.add(id(node))
-                if line.credits and _calls_what_it_goes_over(node):
-                    facts.over_functions.add(id(node))
+                if line.credits and _goes_over_tasks(node):
+                    facts.over_tasks.add(id(node))
             elif _feeds(line):
                 facts.feeds.add(id(node))
             if any(inner.gives for inner in line.own()):
@@ -1086,13 +1086,30 @@ def _outside_loops(line: Line) -> Iterator[Line]:
             yield from _outside_loops(inner)
 
 
-def _calls_what_it_goes_over(loop: ast.AST) -> bool:
-    """`for criterion in criteria:` with `criterion(...)` in it."""
+def _goes_over_tasks(loop: ast.AST) -> bool:
+    """`for criterion in criteria:` with `criterion(...)` in it, or `for name in loaders:` with
+    `next(loaders[name])`."""
     if not isinstance(loop, (ast.For, ast.AsyncFor)):
         return False
-    names = {one.id for one in ast.walk(loop.target) if isinstance(one, ast.Name)}
+    names = _names_in(loop.target)
     calls = (node for part in loop.body for node in ast.walk(part) if isinstance(node, ast.Call))
-    return any(isinstance(call.func, ast.Name) and call.func.id in names for call in calls)
+    return any(not names.isdisjoint(_asked(call)) for call in calls)
+
+
+def _asked(call: ast.Call) -> set[str]:
+    """The variables that are called, or that are asked for what comes next."""
+    match call:
+        case ast.Call(func=ast.Name(id="next"), args=[given, *_]):
+            return _names_in(given)
+        case ast.Call(func=ast.Attribute(attr="next" | "__next__", value=of)):
+            return _names_in(of)
+        case ast.Call(func=ast.Name(id=name)):
+            return {name}
+    return set()
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
 
 
 def _counts(node: ast.BinOp) -> bool:

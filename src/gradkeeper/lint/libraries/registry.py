@@ -277,7 +277,7 @@ class StandardLibraries:
             m.state(Tape).note(m, ev.EpochBegin, source=self._source(m, loop), site=loop.site)
 
     def round_begins(self, m: Machine, loop: Loop, element: Value | None) -> None:
-        if loop.kind == "batches" and id(loop.node) not in m.facts.over_functions:
+        if loop.kind == "batches" and id(loop.node) not in m.facts.over_tasks:
             assert loop.site is not None
             tape = m.state(Tape)
             tape.round_due = (self._source(m, loop), loop.site)

@@ -711,11 +711,11 @@ def _begin_batch(m: Machine, tape: Tape, sources: Sources) -> None:
     if tape.round_due is None:
         return
     source, site = tape.round_due
-    newest = max((one.serial for one in sources if isinstance(one, Fetched)), default=None)
-    if newest is not None:
-        if newest <= tape.newest:
-            return
-        tape.newest = newest
+    fetched = {one.serial for one in sources if isinstance(one, Fetched)}
+    if fetched:
+        before, tape.newest = tape.newest, max(tape.newest, *fetched)
+        if tape.newest == before or (before in fetched and tape.waiting):
+            return  # of the same data, or of a state that goes on from it
     elif _is_the_same(m, tape, sources):
         return
     tape.round_due = None
