@@ -2722,6 +2722,30 @@ twins(
     OF_EACH.format(names="loaders", name="name", mark=""),
 )
 
+PARTS = """
+    import torch
+    from pictures import args, loader, other
+
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for (x, crops), (z, _) in zip(loader, other):
+        optimizer.zero_grad()
+        for part in {parts}:
+            loss = model({part}).square().mean()
+            loss.backward()
+        optimizer.step(){mark}
+"""
+for parts, part in (
+    ("crops", "part"),
+    ("(x, z)", "part"),
+    ("range(args.samples)", "x + torch.randn_like(x)"),
+):
+    twins(
+        f"micro-batches of a batch, or several losses of one: {parts}",
+        PARTS.format(parts="x.chunk(4)", part="part", mark="  # <- GK201"),
+        PARTS.format(parts=parts, part=part, mark=""),
+    )
+
 STATEFUL = """
     import torch
 

@@ -219,6 +219,14 @@ class Loop:
     index: int = 0
     site: Site | None = None
     iterable: Value | None = None
+    begun: int = 0
+    """The serial number of what was made last before it began."""
+    round_begun: int = 0
+    """The same, of the round that it is in."""
+
+    def next_round(self, serial: int) -> None:
+        self.index += 1
+        self.round_begun = serial
 
     def goes_over(self, value: Value) -> bool:
         """Whether its elements are those of this value, wrapped or not."""

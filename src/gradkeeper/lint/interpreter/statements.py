@@ -355,7 +355,7 @@ class Statements(Expressions):
             self.assign(node.target, element)
             signal = self.block(node.body)
             self.frame = frame
-            loop.index += 1
+            loop.next_round(self.serial)
             if signal is BREAK or isinstance(signal, Return):
                 signals.append(signal)
                 return True
@@ -524,7 +524,7 @@ class Statements(Expressions):
                 self.spend()
                 self.libraries.round_begins(self.whole, loop, None)
                 signal = self.block(node.body)
-                loop.index += 1
+                loop.next_round(self.serial)
                 if signal is BREAK or isinstance(signal, Return):
                     break
             else:

@@ -267,6 +267,7 @@ class StandardLibraries:
     # -- loops
 
     def loop_begins(self, m: Machine, loop: Loop) -> None:
+        loop.begun = loop.round_begun = m.serial
         if loop.iterable is not None:
             unknowns.keep(m, loop.iterable)
         if loop.kind == "batches" or id(loop.node) in m.facts.training_around:

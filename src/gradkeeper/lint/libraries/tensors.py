@@ -713,14 +713,25 @@ def _begin_batch(m: Machine, tape: Tape, sources: Sources) -> None:
     source, site = tape.round_due
     fetched = {one.serial for one in sources if isinstance(one, Fetched)}
     if fetched:
-        before, tape.newest = tape.newest, max(tape.newest, *fetched)
-        if tape.newest == before or (before in fetched and tape.waiting):
+        newest = _batch_around(m, fetched) or max(fetched)
+        before, tape.newest = tape.newest, max(tape.newest, newest)
+        if newest <= before or (before in fetched and tape.waiting):
             return  # of the same data, or of a state that goes on from it
     elif _is_the_same(m, tape, sources):
         return
     tape.round_due = None
     tape.batches += 1
     tape.note(m, ev.Batch, source=source, site=site)
+
+
+def _batch_around(m: Machine, fetched: set[int]) -> int | None:
+    """In a loop that steps only after it: when that began, if data of the loss was there by then,
+    as are the crops and the time steps of a batch."""
+    place = max((at for at, loop in enumerate(m.loops) if loop.kind == "batches"), default=0)
+    if not place or not m.fills_window(m.loops[place].node):
+        return None
+    begun, end = m.loops[place - 1].round_begun, m.loops[place].begun
+    return end if any(begun < serial <= end for serial in fetched) else None
 
 
 def _is_the_same(m: Machine, tape: Tape, sources: Sources) -> bool:

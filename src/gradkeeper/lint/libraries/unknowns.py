@@ -383,8 +383,18 @@ def _finite(name: str) -> Callable[[Machine, Unknown, Call], Value | None]:
     return lambda m, of, call: None if of.fixed else Finite(name, of)
 
 
+def _cut_up(m: Machine, of: Unknown, call: Call) -> Value | None:
+    """A batch in micro-batches: each counts as one of its own."""
+    if not of.data:
+        return None
+    m.serial += 1
+    return Unknown(("new", m.serial), f"{of.text} in parts", fixed=False, data=True)
+
+
 METHODS = {
     "backward": _backward,
+    "chunk": _cut_up,
+    "split": _cut_up,
     "step": _step,
     "zero_grad": _zero_grad,
     "scale": _of_scaler("scale"),
