@@ -5,6 +5,7 @@ whole; and its weights for others, or theirs for us.
 import argparse
 import sys
 from collections.abc import Iterator, Mapping
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from gradkeeper.cli.errors import CliError
@@ -239,8 +240,6 @@ def _told(found: "Manifest", views: "list[Mapping[str, View]]") -> Iterator[str]
 
 def _by_first_word(views: "Mapping[str, View]") -> dict[str, tuple[int, int]]:
     """Tensors by the first word of their name: model, optimizer, ..."""
-    from math import prod
-
     found: dict[str, tuple[int, int]] = {}
     for name, view in views.items():
         first = name.partition(".")[0]

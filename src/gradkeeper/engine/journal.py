@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
+
 from gradkeeper.engine.errors import EngineWarning
 from gradkeeper.model import Event, Site, Tape
 from gradkeeper.source_line import NOWHERE, user_site
@@ -76,8 +78,6 @@ _told: dict[Any, int] = {}
 
 def warn_of_versions(site: Site, saved: Mapping[str, str]) -> None:
     """Bits are promised for the same versions only."""
-    import torch
-
     version = saved.get("torch", "")
     if version and version != torch.__version__:
         warn_at(

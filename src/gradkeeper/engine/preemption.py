@@ -14,6 +14,8 @@ import weakref
 from types import FrameType
 from typing import Any, Protocol
 
+from torch.utils.data import get_worker_info
+
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGUSR1") if hasattr(signal, name))
 EXIT_CODE = 143
 MOMENT = 0.25
@@ -162,8 +164,6 @@ def protect_worker() -> None:
 
 def _pass_on_in_child(number: int) -> None:
     """A fork inherits the handler, but has nothing to save. A loader's worker serves a while."""
-    from torch.utils.data import get_worker_info
-
     if get_worker_info() is None:
         _pass_on(number)
     elif _ending[0]:

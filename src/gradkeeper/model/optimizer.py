@@ -75,7 +75,6 @@ class Optimizer:
 @dataclass(frozen=True)
 class Scaler:
     name: str
-    scaled_at: Site | None = None
     rounds: int = 0
     """How often it was updated."""
     updated_at: Site | None = None

@@ -14,7 +14,7 @@ from gradkeeper.model.spending import spend
 
 
 def on_scale(books: Books, event: ev.Scale) -> Entry[ev.Scale]:
-    return _scaler(books, event, lambda scaler: replace(scaler, scaled_at=event.site))
+    return _scaler(books, event, lambda scaler: scaler)
 
 
 def on_unscale(books: Books, event: ev.Unscale) -> Entry[ev.Unscale]:
