@@ -2348,6 +2348,16 @@ twins(
     ),
     DRAWN.format(rounds="range(20000)", forward="pass", mark="", tick="schedule.step()"),
 )
+twins(
+    "steps that are taken to draw a schedule, and a schedule beside a forgotten backward",
+    DRAWN.format(
+        rounds="torch.randn(6, 8, 1)",
+        forward="loss = model(step).mean()",
+        mark="  # <- GK103",
+        tick="schedule.step()",
+    ),
+    DRAWN.format(rounds="range(100)", forward="pass", mark="", tick="schedule.step()"),
+)
 
 FROM_A_CALLER = """
     import torch

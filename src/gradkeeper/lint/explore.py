@@ -227,7 +227,7 @@ class Run:
         stepped = False
         for event in self.tape:
             if isinstance(event, ev.Step) and event.site == finding.site:
-                if stepped and not since & {ev.Backward, ev.Batch}:
+                if stepped and not since & {ev.Backward, ev.Batch, ev.Forward}:
                     return ev.Tick in since
                 stepped = True
                 since = set()
