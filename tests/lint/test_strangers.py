@@ -273,3 +273,27 @@ def test_what_many_given_optimizers_share_is_split_among_them_once() -> None:
 
     assert told(code) == []
     assert "GK101" in told(code.replace("opt0.zero_grad(); ", ""))
+
+
+def test_a_module_keeps_no_optimizer_that_one_of_its_functions_was_given() -> None:
+    code = """
+    import torch
+    {imported}
+    from torch import nn
+
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    {given}
+    meter = tools.Meter({kept})
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        meter.note(loss.item())
+    """
+    given = "tools.restore(optimizer)"
+
+    assert told(code.format(imported="import tools", given=given, kept="")) == ["GK107"]
+    assert told(code.format(imported="import tools", given="pass", kept="optimizer")) == []
+    # What another file has under a name may be an object, which keeps what it is given.
+    assert told(code.format(imported="from kit import tools", given=given, kept="")) == []

@@ -204,9 +204,18 @@ class Machine(Statements):
         own = self._own_module(name, 0)
         if own is not None:
             return own
-        return self.libraries.find(self, name) or Unknown(
-            self.facts.key_of(("import", 0, name)), name
-        )
+        found = self.libraries.find(self, name)
+        if found is not None:
+            return found
+        module = Unknown(self.facts.key_of(("import", 0, name)), name)
+        self.modules.add(module.key)
+        return module
+
+    def is_module(self, value: Value) -> bool:
+        """What `import` brings that is not seen, or a part of it: `import tools`, `tools.data`."""
+        while isinstance(value, Unknown) and value.of is not None:
+            value = value.of
+        return value.key in self.modules
 
     # -- functions
 

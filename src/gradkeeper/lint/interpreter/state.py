@@ -480,6 +480,8 @@ class State:
         """What the object's own __init__ has set, of the object whose method is rehearsed."""
         self.missed: set[str] = set()
         """Attributes that were asked for and that no __init__ had set."""
+        self.modules: set[Hashable] = set()
+        """What `import` brought that is not seen."""
         self.consulted: list[Hashable] = []
         """The settings that a test asks for, while it is decided."""
         self.under: list[Hashable] = []

@@ -524,7 +524,7 @@ def unseen(what: Value, call: Call) -> Value:
     if handed or holding:
         holders = m.state(Roles).holders
         holders[result.key] = {**handed, **holding}
-        if handed and isinstance(receiver, Unknown):
+        if handed and isinstance(receiver, Unknown) and not m.is_module(receiver):
             holders.setdefault(receiver.key, {}).update(handed)
     return result.made_of(OPEN) if keeps else result
 
