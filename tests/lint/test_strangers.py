@@ -297,3 +297,11 @@ def test_a_module_keeps_no_optimizer_that_one_of_its_functions_was_given() -> No
     assert told(code.format(imported="import tools", given="pass", kept="optimizer")) == []
     # What another file has under a name may be an object, which keeps what it is given.
     assert told(code.format(imported="from kit import tools", given=given, kept="")) == []
+
+
+def test_the_name_of_a_hook_says_when_it_is_called_and_not_what_it_does() -> None:
+    head = HEAD + "from elsewhere import handlers\n"
+    body = "model(x).mean().backward()\noptimizer.step()\nhandlers.{called}()"
+
+    assert told(loop(body.format(called="on_before_zero_grad"), head=head)) == ["GK101"]
+    assert told(loop(body.format(called="zero_grads"), head=head)) == []

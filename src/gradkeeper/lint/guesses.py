@@ -24,8 +24,10 @@ HARMLESS = re.compile(
 """Functions that are given an optimizer to read it, set its rate or save it."""
 RATE = re.compile(r"^_?(adjust|set|update|change|decay|get|print)_(the_)?(lr|learning_rate)", re.I)
 """Those of them that see to its rate, and to nothing else: test_twins.py, never stepped."""
-ACTS = re.compile(r"backward|zero_?grad|clear_?grad|reset_?grad|optimi[sz]e_step", re.I)
-"""Functions that say they handle gradients."""
+ACTS = re.compile(
+    r"(?<!before_)(?<!after_)(backward|zero_?grad|clear_?grad|reset_?grad|optimi[sz]e_step)", re.I
+)
+"""Functions that say they handle gradients; `on_before_zero_grad()` only says when it is called."""
 
 
 READS = re.compile(r"grad", re.I)
