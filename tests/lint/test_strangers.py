@@ -305,3 +305,20 @@ def test_the_name_of_a_hook_says_when_it_is_called_and_not_what_it_does() -> Non
 
     assert told(loop(body.format(called="on_before_zero_grad"), head=head)) == ["GK101"]
     assert told(loop(body.format(called="zero_grads"), head=head)) == []
+
+
+def test_what_is_given_parameters_is_no_network_for_that() -> None:
+    head = """\
+import torch
+from elsewhere import Settings
+from torch import nn
+
+model = nn.Linear(4, 1)
+optimizer = Settings()
+optimizer.parameters = list(model.parameters())
+"""
+    right = "optimizer.zero_grad()\nmodel(x).mean().backward()\noptimizer.step()"
+    wrong = "model(x).mean().backward()\noptimizer.zero_grad()\noptimizer.step()"
+
+    assert told(loop(right, head=head)) == []
+    assert told(loop(wrong, head=head)) == ["GK102"]

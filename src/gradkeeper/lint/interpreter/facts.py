@@ -431,7 +431,9 @@ class _Reader:
                 word = node.attr  # type: ignore[attr-defined]
                 words.add(word)
                 of = last_name(node.value)  # type: ignore[attr-defined]
-                if of:
+                if word == "parameters" and type(node.ctx) is ast.Store:  # type: ignore[attr-defined]
+                    pass  # `settings.parameters = […]`: a network would be asked for them
+                elif of:
                     asked = uses.get(of)
                     if asked is None:
                         asked = uses[of] = set()
