@@ -15,7 +15,7 @@ from gradkeeper.watcher import loss_graph as losses
 from gradkeeper.watcher.accounts import Accounts
 from gradkeeper.watcher.arrivals import Arrivals
 from gradkeeper.watcher.effects import Credited, CreditedAgain, Unchanged
-from gradkeeper.watcher.fast_path import FastPath
+from gradkeeper.watcher.fast_path import ABOVE_TAP, FastPath
 from gradkeeper.watcher.gradient_sync import GradientSync, unsharded_by_fsdp
 from gradkeeper.watcher.gradients import Cohort, Mark
 from gradkeeper.watcher.inner_batches import InnerBatches
@@ -107,7 +107,7 @@ class Backwards:
         """The running backward began as the routine expects."""
 
     @keep_from_compiler
-    def begins(self, tensors: list[torch.Tensor], gradient: object) -> None:
+    def begins(self, tensors: list[torch.Tensor], gradient: object, above: int = ABOVE_TAP) -> None:
         """Is about to run. One inside another (reentrant checkpointing) belongs to it."""
         self._underway.depth += 1
         if self._underway.depth > 1:
@@ -123,7 +123,9 @@ class Backwards:
         self._facts = losses.facts_of(tensors[0], gradient) if len(tensors) == 1 else losses.UNKNOWN
         self._items = self._loss = None
         facts = self._facts
-        moment = self._fast_path.again(facts if facts.counted is None else facts.comparable())
+        moment = self._fast_path.again(
+            facts if facts.counted is None else facts.comparable(), above=above
+        )
         self._as_ever = moment is not None
         if moment is None:
             self._begins(tensors, first=first)

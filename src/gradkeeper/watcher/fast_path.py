@@ -138,9 +138,11 @@ class FastPath:
 
     # Going on as expected
 
-    def again(self, what: object, subject: object = None) -> Moment | None:
+    def again(
+        self, what: object, subject: object = None, *, above: int = ABOVE_TAP
+    ) -> Moment | None:
         """Goes on in the pattern and does what was done at this place before, if all is as it was
-        then; None, and nothing is done, if not."""
+        then; None, and nothing is done, if not. `above`: no frame of the user's lies nearer."""
         log = self._log
         if log.pattern is not self._pattern or self._running or self._reads:
             return None
@@ -158,7 +160,7 @@ class FastPath:
         _, place, token, before = arrival
         _, code, offset = place
         # The user's line is the one that is expected.
-        frame: FrameType | None = sys._getframe(ABOVE_TAP)
+        frame: FrameType | None = sys._getframe(above)
         while frame is not None and frame.f_code is not code:
             if self._users.get(frame.f_code.co_filename, True):
                 return None

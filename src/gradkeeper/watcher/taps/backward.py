@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
+from gradkeeper.watcher.fast_path import ABOVE_TAP
 from gradkeeper.watcher.patches import Undo, replace
 from gradkeeper.watcher.taps.call import Calls
 
@@ -41,17 +42,20 @@ def _backward(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
             )
         backwards = recorder.backwards
         backwards.retains = create_graph or bool(retain_graph)
+        above = ABOVE_TAP
         if isinstance(tensors, torch.Tensor):
             losses = [tensors]
+            above += 1  # `Tensor.backward`, mostly; else the long way is taken
         else:
             if not isinstance(tensors, (tuple, list)):
                 tensors = tuple(tensors)
             losses = [tensor for tensor in tensors if isinstance(tensor, torch.Tensor)]
         gradient = grad_tensors
-        if isinstance(gradient, Sequence) and len(gradient) == 1:
+        # To ask whether None is a sequence takes as long as the rest of this.
+        if gradient is not None and isinstance(gradient, Sequence) and len(gradient) == 1:
             gradient = gradient[0]
         try:
-            backwards.begins(losses, gradient)
+            backwards.begins(losses, gradient, above)
         except Exception as error:
             calls.stop(error)
         try:
