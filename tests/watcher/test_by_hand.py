@@ -292,6 +292,21 @@ def test_gradients_that_are_divided_before_a_clip_are_divided(divide: str, tmp_p
     assert run(tmp_path, WINDOW.format(divide=divide)).found == []
 
 
+def test_gradients_that_are_divided_before_a_scaler_divides_them_are_divided(
+    tmp_path: Path,
+) -> None:
+    code = WINDOW.replace("model(x).square().mean()", "scaler.scale(model(x).square().mean())")
+    code = code.replace("nn.utils.clip_grad_norm_(model.parameters(), 1.0)", UNSCALE)
+    code = "scaler = torch.amp.GradScaler('cpu')\n" + code
+    code = code.replace("optimizer.step()", "scaler.step(optimizer); scaler.update()")
+
+    assert run(tmp_path, code.format(divide="p.grad /= 4")).found == []
+    assert len(run(tmp_path, code.format(divide="pass")).found) == 1
+
+
+UNSCALE = "scaler.unscale_(optimizer)"
+
+
 def test_gradients_that_are_only_clipped_are_not(tmp_path: Path) -> None:
     loop = run(tmp_path, WINDOW.format(divide="pass"))
 

@@ -117,11 +117,18 @@ class Recorder:
             self.measures.scaled(output, scaler)
         self.accounts.post(ev.Scale, self.arrivals.arrive(), name)
 
+    def unscales(self, optimizer: torch.optim.Optimizer) -> None:
+        """Is about to divide what it owns: what was done to it by hand is told first."""
+        name = self.optimizers.adopt(optimizer)
+        if name is not None:
+            site = self.arrivals.arrive()
+            self.manual.notice(self.optimizers.cohorts(name), site)
+
     def unscaled(self, optimizer: torch.optim.Optimizer, scaler: object) -> None:
         name = self.optimizers.adopt(optimizer)
         if name is None:
             return
-        site = self.arrivals.arrive()
+        site = self.sites.here()
         self.accounts.post(ev.Unscale, site, self.optimizers.scaler_name(scaler, site), name)
         for cohort in self.optimizers.cohorts(name):
             cohort.note(closely=not self.log.steady)

@@ -38,6 +38,9 @@ def _unscale(calls: Calls) -> Undo:
         @functools.wraps(original)
         def unscale_(self: GradScaler, optimizer: torch.optim.Optimizer) -> Any:
             recorder = calls.recorder()
+            by_user = recorder is not None and recorder.arrivals.underway.scaling is None
+            if recorder is not None and by_user and self.is_enabled():
+                calls.tell(recorder.unscales, optimizer)
             try:
                 result = original(self, optimizer)
             except RuntimeError as error:
@@ -47,7 +50,7 @@ def _unscale(calls: Calls) -> Undo:
                     calls.tell(recorder.steps.scaler_ends, optimizer)
                 raise
             if recorder is not None and self.is_enabled():
-                if recorder.arrivals.underway.scaling is None:
+                if by_user:
                     calls.tell(recorder.unscaled, optimizer, self)
                 else:
                     calls.tell(recorder.noted, optimizer)
