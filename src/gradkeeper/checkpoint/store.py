@@ -160,7 +160,7 @@ class Store:
 
         try:
             name = checkpoint.write(self._storage, self.peers, begin, snapshot, tree)
-        except (OSError, PeerError) as error:
+        except (OSError, ForeignError, PeerError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise WriteError(
                 f"{self.folder}: the checkpoint could not be written: {reason}; "
