@@ -2,7 +2,7 @@
 
 window          the block in which losses are credited, and whose end spends them
 backward        one loss: its backward, into its owner's parameters only
-loss_weights    how much each loss weighs, and what an open window knows
+loss_weights    how much each loss weighs, and what an open window knows: loss, weight, norm
 close           what a window's end does: normalise, unscale, clip, step, tick, zero
 gradients       what lies in `.grad`: measured, scaled, clipped, cleared
 engine          hands out windows, and knows who owns what

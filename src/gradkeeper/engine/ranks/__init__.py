@@ -3,7 +3,7 @@
 base             what the engine asks of ranks, and ranks of an exchange
 setup            which of it applies
 distributed      several ranks: what a window does in all of them at once
-rendezvous       what ranks tell each other, and what follows from it
+rendezvous       what ranks tell each other (weight, norm, faults), and what follows from it
 ddp              DistributedDataParallel: which backward exchanges gradients
 fsdp             FSDP2: the same, also under tensor parallelism
 tensor_parallel  parallelize_module alone: the same

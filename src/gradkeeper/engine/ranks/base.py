@@ -150,7 +150,10 @@ class Reach(Protocol):
 
 
 class Exchange(Protocol):
-    """Which backward exchanges gradients, and that no rank waits for one that has failed."""
+    """Which backward exchanges gradients, and that no rank waits for one that has failed.
+
+    What it leaves in `.grad` is the mean over the ranks: windows are weighed on that.
+    """
 
     lockstep: bool
     """Whether ranks must read each micro-batch together."""
