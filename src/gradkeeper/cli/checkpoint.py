@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gradkeeper.checkpoint.tensors import View
 
 NAME = "checkpoint"
-HELP = "show, verify, compare, export or import checkpoints"
+HELP = "show, verify, diff, export or import checkpoints"
 MOST = 50
 
 
