@@ -8,10 +8,11 @@ from typing import Any
 
 from gradkeeper import __version__
 from gradkeeper.lint import check_source
-from gradkeeper.lint.explore import Program, Run, roots
+from gradkeeper.lint.explore import roots
 from gradkeeper.lint.fixes import diff, mend
 from gradkeeper.lint.imports import Project
 from gradkeeper.lint.program import Checked
+from gradkeeper.lint.run import Program, Run
 from gradkeeper.model.finding import Finding, Severity
 from gradkeeper.report import rule_document
 from gradkeeper.report.source import forget

@@ -6,12 +6,13 @@ from collections.abc import Hashable
 import pytest
 
 from gradkeeper.lint.certainty import UNTOLD, weigh
-from gradkeeper.lint.explore import TOTAL, Program, Run, roots
+from gradkeeper.lint.explore import roots
 from gradkeeper.lint.imports import Project
 from gradkeeper.lint.interpreter.state import Plan, Question
 from gradkeeper.lint.interpreter.values import Condition, Unknown
 from gradkeeper.lint.program import Checked
 from gradkeeper.lint.rehearse import rehearse_files
+from gradkeeper.lint.run import TOTAL, Program, Run
 from gradkeeper.model.finding import Finding, Severity
 from gradkeeper.rules import ALL
 from tests.lint.linting import told

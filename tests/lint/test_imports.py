@@ -8,10 +8,11 @@ import pytest
 
 from gradkeeper.lint import program as grouping
 from gradkeeper.lint.check import check_files
-from gradkeeper.lint.explore import Program, roots
+from gradkeeper.lint.explore import roots
 from gradkeeper.lint.files import find
 from gradkeeper.lint.imports import FEW, Project
 from gradkeeper.lint.program import programs, sketch
+from gradkeeper.lint.run import Program
 from gradkeeper.rules import ALL
 
 MAIN = """\

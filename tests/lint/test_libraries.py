@@ -12,14 +12,16 @@ import pytest
 from gradkeeper.lint import certainty, explore
 from gradkeeper.lint.imports import Project
 from gradkeeper.lint.interpreter.state import Plan
+from gradkeeper.lint.roots import Root
+from gradkeeper.lint.run import Program, rehearse
 from gradkeeper.model.finding import Severity
 from gradkeeper.rules import ALL
 
 Told = set[tuple[str, int]]
 
 
-def program_of(source: str) -> explore.Program:
-    return explore.Program(Project({"train.py": ast.parse(source)}), tuple(ALL))
+def program_of(source: str) -> Program:
+    return Program(Project({"train.py": ast.parse(source)}), tuple(ALL))
 
 
 def rehearsed(source: str) -> Told:
@@ -899,4 +901,4 @@ def test_whatever_is_done_with_a_stand_in_it_never_raises(name: str) -> None:
     for arguments in ("", "None", "model, optimizer", "x, **options"):
         source = USES.format(module=module, name=name, arguments=arguments, calls=calls)
 
-        explore.rehearse(program_of(source), explore.Root("train.py"), Plan())
+        rehearse(program_of(source), Root("train.py"), Plan())

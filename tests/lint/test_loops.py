@@ -3,9 +3,10 @@
 import ast
 from textwrap import dedent
 
-from gradkeeper.lint.explore import Program, roots
+from gradkeeper.lint.explore import roots
 from gradkeeper.lint.imports import Project
 from gradkeeper.lint.interpreter.facts import Facts
+from gradkeeper.lint.run import Program
 from gradkeeper.rules import ALL
 from tests.lint.linting import HEAD, told
 

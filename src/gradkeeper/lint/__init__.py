@@ -12,6 +12,9 @@ columns      columns as people count them
 notebook     cells as one program, and back
 rehearse     from the trees of a program to what is said of each file
 explore      which runs: where they begin, which answers they try, when it is enough
+roots        how a run begins: a script, or a function called as its unknown caller would
+run          one run along a plan: what was answered, what happened, what the rules say of it
+doubts       whether that counts: rules that ask for a closed world, losses that were not followed
 coverage     what is known of each training loop: rehearsed from where, or why not
 certainty    from many runs to findings: certain, certain under a setting, possible
 interpreter  Python, and nothing of torch: runs a program on values that may be unknown

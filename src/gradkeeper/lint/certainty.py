@@ -1,21 +1,29 @@
-"""From many runs to findings: what holds on every run, under one setting, or only on some."""
+"""From many runs to findings: what holds on every run, under one setting, or only on some.
+
+Runs are compared here: which of them deny a finding of another, and what the two have in common.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 
-from gradkeeper.lint.explore import (
-    FROM_ABSENCE,
-    Key,
-    Run,
-    compared,
-    may_speak,
-    nearest,
-    refuted,
-    without,
-)
+from gradkeeper.lint.doubts import FROM_ABSENCE, may_speak
+from gradkeeper.lint.interpreter.state import Mode
+from gradkeeper.lint.libraries.tensors import Finite
+from gradkeeper.lint.run import Key, Run
 from gradkeeper.model.finding import Finding, Severity
+
+BY_CHANCE: frozenset[Mode] = frozenset({"yes", "no", "later yes", "later no"})
+OF_TAILS = frozenset({"GK202", "GK203"})
+"""Rules about what a window holds when its loop ends."""
+OF_RHYTHM = frozenset({"GK102", "GK201", "GK205", "GK304", "GK401"})
+"""Rules about what is left undone: a batch that is left out for its numbers is none of it."""
+OF_EVERY_ROUND = frozenset({"GK604"})
+"""Rules about what each round does: what happens in one of them is none of it."""
+UNTOLD = "some of its options are set so"
+"""One of several makes a finding go away, and there was no time left to find out which."""
+OPPOSITE = {"==": "!=", "is": "is not", "in": "not in", "<": ">="}
 
 
 def weigh(runs: list[Run]) -> Iterator[Finding]:
@@ -92,11 +100,6 @@ def _is_choice(name: Hashable, run: Run, runs: list[Run]) -> bool:
     )
 
 
-UNTOLD = "some of its options are set so"
-"""One of several makes a finding go away, and there was no time left to find out which."""
-OPPOSITE = {"==": "!=", "is": "is not", "in": "not in", "<": ">="}
-
-
 def _as_text(run: Run, name: Hashable) -> str:
     question = run.questions[name]
     condition = question.condition
@@ -104,3 +107,120 @@ def _as_text(run: Run, name: Hashable) -> str:
         return f"{condition.text} is {'true' if question.answer else 'false'}"
     sign = condition.sign if question.answer else OPPOSITE[condition.sign]
     return f"{condition.left.text} {sign} {condition.right.text}"
+
+
+def by_nearness(names: list[Hashable], run: Run, key: Key, runs: list[Run]) -> list[Hashable]:
+    """Settings, the likeliest cause of a finding first."""
+    return sorted(names, key=_likelihood(run, key, runs))
+
+
+def nearest(names: list[Hashable], run: Run, key: Key, runs: list[Run]) -> list[Hashable]:
+    """The likeliest of them; several, where none is likelier than the others."""
+    order = _likelihood(run, key, runs)
+    first = min(map(order, names), default=None)
+    return [name for name in names if order(name) == first]
+
+
+def _likelihood(run: Run, key: Key, runs: list[Run]) -> Callable[[Hashable], tuple[bool, bool]]:
+    """How far a setting is from being the cause of a finding.
+
+    One that a run with the finding has otherwise is none, unless it is one of several. One in whose
+    branch a line of the finding lies is likelier than one that was asked somewhere else.
+    """
+    near = {name for line in lines_of(run.findings[key]) for name in run.under.get(line, ())}
+    having = [
+        other for other in runs if key in other.findings and same_scenario(run, other, key[0])
+    ]
+
+    def order(name: Hashable) -> tuple[bool, bool]:
+        answer = run.settings[name]
+        either_way = any(one.settings.get(name, answer) != answer for one in having)
+        return either_way, name not in near
+
+    return order
+
+
+def lines_of(finding: Finding) -> Iterator[tuple[str, int]]:
+    """The line of a finding, and those that it names as its reasons."""
+    yield finding.site.file, finding.site.line
+    for reason in finding.because:
+        yield reason.site.file, reason.site.line
+
+
+def without(run: Run, key: Key, runs: list[Run]) -> list[Run]:
+    """The runs in which the same happens on purpose, and a finding is not made."""
+    return [
+        other for other in runs if denies(other, run, key) and same_scenario(run, other, key[0])
+    ]
+
+
+def refuted(run: Run, key: Key, runs: list[Run]) -> bool:
+    """Under the same setting, chance can also have it that the line does no harm."""
+    return any(denies(other, run, key) and same_setting(run, other, key[0]) for other in runs)
+
+
+def denies(other: Run, run: Run, key: Key) -> bool:
+    """The other run came by the line of a finding, and nothing was wrong with it there.
+
+    One that leaves its loop at the first step shows nothing of what comes after a step.
+    """
+    return (
+        key not in other.findings
+        and key[1:] in other.lines
+        and other.spends
+        and (other.goes_on or not run.goes_on)
+    )
+
+
+def compared(having: list[Run], runs: list[Run], rule: str) -> list[Run]:
+    """Those beside which settings were tried the other way, or all where there are none.
+
+    Windows of one micro-batch and of several are two scenarios, and settings are changed in one:
+    the runs of the other tell nothing of them.
+    """
+    found = [
+        run
+        for run in having
+        if any(same_scenario(run, other, rule) and other.settings != run.settings for other in runs)
+    ]
+    return found or having
+
+
+def same_setting(run: Run, other: Run, rule: str) -> bool:
+    """The two differ in what chance answered, and in nothing that was chosen."""
+    return all(
+        other.settings.get(key, answer) == answer for key, answer in run.settings.items()
+    ) and same_scenario(run, other, rule)
+
+
+def same_scenario(run: Run, other: Run, rule: str) -> bool:
+    """What is rehearsed on purpose happens in both."""
+    return (
+        other.plan.window == run.plan.window
+        and other.plan.fault == run.plan.fault
+        and _on_purpose(run, rule) == _on_purpose(other, rule)
+    )
+
+
+def _on_purpose(run: Run, rule: str) -> set[tuple[Hashable, Mode]]:
+    """What happens once, or every so often: scenarios, not chance.
+
+    Beside a window that is counted otherwise, what happens every so often is chance, too. And for
+    what is left at the end of a loop, so is the round in which a counter comes to its number.
+    """
+    chance = BY_CHANCE | {"periodic"} if run.plan.window > 1 else BY_CHANCE
+    return {
+        (key, mode)
+        for key, mode in run.plan.chance.items()
+        if mode not in chance and not _by_the_way(run, key, rule)
+    }
+
+
+def _by_the_way(run: Run, key: Hashable, rule: str) -> bool:
+    """What happens once is not what a rule about ends of windows, or checkpoints, speaks of."""
+    question = run.questions.get(key)
+    if question is None:
+        return False
+    if isinstance(question.condition.left, Finite):
+        return rule in OF_TAILS or rule in OF_RHYTHM
+    return question.once and (rule in OF_TAILS or rule in OF_EVERY_ROUND)

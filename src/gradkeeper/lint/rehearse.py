@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from gradkeeper.lint.certainty import weigh
 from gradkeeper.lint.coverage import CUT_SHORT
-from gradkeeper.lint.explore import Program, roots
+from gradkeeper.lint.explore import roots
 from gradkeeper.lint.files import Sources
 from gradkeeper.lint.imports import Project
 from gradkeeper.lint.parsing import not_checked
 from gradkeeper.lint.program import Checked, TrainingLoop
+from gradkeeper.lint.run import Program
 from gradkeeper.model.finding import Finding, Findings
 from gradkeeper.model.rule import Rule
 from gradkeeper.model.site import Site
