@@ -3148,6 +3148,32 @@ twins(
     NEVER_DUE.format(mark="", inside="count = 0", outside="pass"),
 )
 
+KEPT_ELSEWHERE = """
+    import torch
+
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in [torch.randn(4, 3) for _ in range(6)]:
+        first, second = {{}}, []
+        for part in x.split(2):
+            optimizer.zero_grad(){mark}
+            model(part).square().mean().backward()
+            for name, p in model.named_parameters():
+                {keep}
+        print(first, second)
+        optimizer.step()
+"""
+twins(
+    "gradients that a dict holds are not lost when they are cleared",
+    KEPT_ELSEWHERE.format(mark="  # <- GK102", keep="first[name] = p.shape"),
+    KEPT_ELSEWHERE.format(mark="", keep="first[name] = p.grad"),
+)
+twins(
+    "gradients that a list holds are not lost when they are cleared",
+    KEPT_ELSEWHERE.format(mark="  # <- GK102", keep="second.append(p.shape)"),
+    KEPT_ELSEWHERE.format(mark="", keep="second.append(p.grad)"),
+)
+
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:

@@ -104,7 +104,7 @@ class Value:
         return m.unknown(text, left, right, computed=True)
 
     def is_kept(self, m: Machine, among: list[Value]) -> None:
-        """A list was given it, and has these elements now."""
+        """A list or a dict was given it, and has these elements now."""
 
     def takes_part(self) -> bool:
         """It does something when it is used: one of several must not be taken for another."""
@@ -1097,6 +1097,7 @@ class Dict(Collection):
         if not isinstance(key, Constant):
             self.open = True
         m.write(self.values, key.key, (key, value))
+        value.is_kept(m, [])
 
     def length(self, m: Machine) -> Value:
         if self.open:

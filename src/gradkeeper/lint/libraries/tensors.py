@@ -298,7 +298,7 @@ class Tensor(StandIn):
     def is_kept(self, m: Machine, among: list[Value]) -> None:
         """`losses.append(loss)`: the list holds the graphs of all of them."""
         called = m.node.func if isinstance(m.node, ast.Call) else None
-        if m.state(Modes).grad and _graphs_of(self) and isinstance(called, ast.Attribute):
+        if among and m.state(Modes).grad and _graphs_of(self) and isinstance(called, ast.Attribute):
             held = [
                 one for value in among if isinstance(value, Tensor) for one in _graphs_of(value)
             ]
@@ -1268,6 +1268,10 @@ class Grad(Value):
 
     def read(self, m: Machine) -> None:
         m.state(Tape).note(m, ev.Read, self.of.leaves)
+
+    def is_kept(self, m: Machine, among: list[Value]) -> None:
+        """`grads.append(p.grad)`: clearing p.grad leaves it there."""
+        self.read(m)
 
     def augment(self, m: Machine, sign: str, change: Value) -> Value | None:
         if sign == "*" and _is_zero(change):
