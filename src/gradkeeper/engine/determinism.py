@@ -36,6 +36,7 @@ WHY = {
     "cpu": "another kind has other kernels",
     "threads": "sums are split among them, and added up in another order",
     "deterministic": "other algorithms may be chosen",
+    "compiled": "a compiler joins operations, and they round otherwise",
     "gpu": "another kind has other kernels",
     "cudnn.benchmark": "other algorithms may be chosen",
     "matmul precision": "products are rounded otherwise",

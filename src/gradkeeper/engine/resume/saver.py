@@ -17,7 +17,7 @@ from gradkeeper.engine.resume.elastic import RankParts
 from gradkeeper.engine.resume.fast_forward import FastForward, Itinerary, Loaders
 from gradkeeper.engine.resume.open_window import PendingWindow
 from gradkeeper.engine.resume.run_folder import Folder
-from gradkeeper.engine.resume.stateful import KeptState, RandomNumbers, Stateful
+from gradkeeper.engine.resume.stateful import KeptState, RandomNumbers, Stateful, is_compiled
 from gradkeeper.engine.resume.weights import is_imported, restore_imported
 from gradkeeper.engine.shared import Shared
 from gradkeeper.model import events as ev
@@ -335,7 +335,8 @@ class Saver:
         return facts
 
     def _machine(self) -> MachineFacts:
-        return machine(gpu=on_gpu(self._run.owners.values()))
+        compiled = any(is_compiled(owner.model) for owner in self._owners.values())
+        return machine(gpu=on_gpu(self._owners.values())) | {"compiled": compiled}
 
     def _accounts(self) -> tuple[str, ...]:
         return tuple(

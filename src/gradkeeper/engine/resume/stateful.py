@@ -3,7 +3,7 @@ the same protocol, its place. Read, put back, and compared.
 """
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import torch
@@ -17,6 +17,7 @@ from gradkeeper.checkpoint import UnkeepableError
 from gradkeeper.engine.errors import ResumeError, SetupError
 from gradkeeper.engine.owner import Owner, parameters_of
 from gradkeeper.engine.resume.shards import placed, unsharded
+from gradkeeper.torch_private import compiled
 from gradkeeper.tree import NOTHING, StateTree, cloned, differences
 
 
@@ -61,9 +62,55 @@ class Named(Stateful):
 # eval mode: a run that unfreezes its trunk at step 100 goes on from step 150 with a thawed one.
 
 
-def bare(module: nn.Module) -> nn.Module:
-    """Without DDP's wrapper, which has no state: so the same run may go on without it."""
-    return module.module if isinstance(module, DistributedDataParallel) else module
+def layers_of(module: nn.Module) -> list[nn.Module]:
+    """A model as it was handed over, then what each wrapper around it holds."""
+    layers = [module]
+    while True:
+        last = layers[-1]
+        inner = last.module if isinstance(last, DistributedDataParallel) else compiled(last)
+        if not isinstance(inner, nn.Module):
+            return layers
+        layers.append(inner)
+
+
+def unwrapped(module: nn.Module) -> nn.Module:
+    """Without DDP and torch.compile, which hold no state: the same run may go on without them."""
+    return layers_of(module)[-1]
+
+
+def is_compiled(module: nn.Module) -> bool:
+    return any(compiled(layer) is not None for layer in layers_of(module))
+
+
+COMPILED = "_orig_mod."
+"""Before 0.2.0, names were kept with what torch.compile puts in front of them."""
+
+
+def with_own_names(saved: Any, names: Iterable[str], module: nn.Module) -> Any:
+    """`names`: by which `saved` calls the tensors of this module."""
+    names = list(names)
+    if not names or not all(name.startswith(COMPILED) for name in names):
+        return saved
+    live = module.state_dict()
+    outer = f"{COMPILED}module."  # compiled around DDP
+    return _without(outer if all(n.removeprefix(outer) in live for n in names) else COMPILED, saved)
+
+
+def _without(prefix: str, value: Any) -> Any:
+    """In front of every key and word; of a module's own name it is all."""
+    match value:
+        case str():
+            return f"{value}.".removeprefix(prefix).removesuffix(".")
+        case list():
+            return [_without(prefix, part) for part in value]
+        case dict():
+            made: Any = type(value)(
+                (_without(prefix, key), _without(prefix, part)) for key, part in value.items()
+            )
+            if hasattr(value, "_metadata"):
+                made._metadata = _without(prefix, value._metadata)
+            return made
+    return value
 
 
 class ModuleState(Stateful):
@@ -71,7 +118,7 @@ class ModuleState(Stateful):
         self._module = module
 
     def state(self) -> StateTree:
-        module = bare(self._module)
+        module = unwrapped(self._module)
         state = module.state_dict()
         return {
             "state": state,
@@ -83,7 +130,8 @@ class ModuleState(Stateful):
         }
 
     def restore(self, state: StateTree) -> None:
-        whole, module = self._module, bare(self._module)
+        *wrappers, module = layers_of(self._module)
+        state = with_own_names(state, state["state"], module)
         module.load_state_dict(with_shards(state["state"], module.state_dict()))
         with torch.no_grad():
             for name, saved in state["beside"].items():
@@ -93,11 +141,12 @@ class ModuleState(Stateful):
             parameter.requires_grad_(name not in frozen)
         for name, part in module.named_modules():
             part.training = name not in evaluating
-        whole.training = module.training
+        for wrapper in wrappers:
+            wrapper.training = module.training
 
     @property
     def signature(self) -> StateTree:
-        module = bare(self._module)
+        module = unwrapped(self._module)
         state = module.state_dict()
         persistent = {name: buffer for name, buffer in module.named_buffers() if name in state}
         return {
@@ -176,7 +225,7 @@ class OptimizerState(Stateful):
 
     @property
     def signature(self) -> StateTree:
-        known = [] if self._model is None else bare(self._model).named_parameters()
+        known = [] if self._model is None else unwrapped(self._model).named_parameters()
         names = {id(parameter): name for name, parameter in known}
         kind = type(self._optimizer)
         return {
@@ -430,7 +479,7 @@ class Buffers(Stateful):
     a rank whose weights another one saves."""
 
     def __init__(self, owners: Mapping[str, Owner]) -> None:
-        self._models = {name: bare(owner.model) for name, owner in owners.items()}
+        self._models = {name: unwrapped(owner.model) for name, owner in owners.items()}
 
     def state(self) -> StateTree:
         return {
@@ -442,8 +491,9 @@ class Buffers(Stateful):
         """None: they came with the weights."""
         with torch.no_grad():
             for name, buffers in (state or {}).items():
-                for key, saved in buffers.items():
-                    _restore_beside(self._models[name], key, saved)
+                model = self._models[name]
+                for key, saved in with_own_names(buffers, buffers, model).items():
+                    _restore_beside(model, key, saved)
 
 
 # How a checkpoint differs from the run that would go on from it, in words.
@@ -544,11 +594,19 @@ class KeptState(Stateful):
         """ResumeError, with the difference, if it is another run's."""
         if not isinstance(state, dict) or state.get("engine") != FORMAT:
             raise ResumeError("this state was not made by this version of the engine")
-        refuse_difference("the checkpoint is of another run", state["shape"], self._shape.state())
+        saved = {name: self._with_own_names(name, shape) for name, shape in state["shape"].items()}
+        refuse_difference("the checkpoint is of another run", saved, self._shape.state())
         missing = self.tracked.missing(state["tracked"])
         if missing:
             names = ", ".join(missing)
             raise ResumeError(f"the checkpoint holds nothing of what is tracked here: {names}")
+
+    def _with_own_names(self, owner: str, shape: StateTree) -> StateTree:
+        if owner not in self.owners:
+            return shape
+        names = shape["model"]["parameters"]
+        own: StateTree = with_own_names(shape, names, unwrapped(self.owners[owner].model))
+        return own
 
     def restore(self, state: StateTree) -> None:
         """All but the place in the program."""

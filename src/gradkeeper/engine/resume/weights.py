@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from gradkeeper.checkpoint import ForeignError, WriteError
 from gradkeeper.checkpoint.checkpoint import UnreadTensor, unread
@@ -31,20 +30,17 @@ from gradkeeper.checkpoint.weight_files import (
 from gradkeeper.engine.errors import EngineError, ResumeError, SetupError
 from gradkeeper.engine.owner import Owner
 from gradkeeper.engine.resume.shards import covers, is_shard, is_sharded, put_together
-from gradkeeper.engine.resume.stateful import Loadable, ModuleState, OptimizerState, with_shards
-from gradkeeper.torch_private import WRAPPERS, compiled
+from gradkeeper.engine.resume.stateful import (
+    Loadable,
+    ModuleState,
+    OptimizerState,
+    unwrapped,
+    with_shards,
+)
+from gradkeeper.torch_private import WRAPPERS
 from gradkeeper.tree import StateTree, cloned
 
 # Leaving, from a live model
-
-
-def unwrapped(module: nn.Module) -> nn.Module:
-    while True:
-        inner = module.module if isinstance(module, DistributedDataParallel) else None
-        inner = inner if inner is not None else compiled(module)
-        if not isinstance(inner, nn.Module):
-            return module
-        module = inner
 
 
 def own_name(name: str) -> str:
