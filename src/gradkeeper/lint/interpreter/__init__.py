@@ -1,6 +1,7 @@
 """Python, and nothing of torch: runs a program on values that may be unknown, along one plan.
 
-values       what an expression can stand for; each kind answers for itself
+values       what an expression can stand for: known, unknown, one of two; each answers for itself
+containers   lists, tuples, sets, dicts, ranges, and their methods
 objects      functions, classes, objects, iterators, and the base of stand-ins for libraries
 facts        what one look at the source tells: what can matter, which loops train
 state        what a run carries: frames, the plan, the questions it met, writes that can be undone

@@ -6,20 +6,15 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from gradkeeper.lint.interpreter.containers import Collection, Dict, List, Set, Slice, Tuple
 from gradkeeper.lint.interpreter.state import BudgetSpentError, State
 from gradkeeper.lint.interpreter.values import (
     NONE,
     Call,
-    Collection,
     Condition,
     Constant,
-    Dict,
     Either,
-    List,
-    Set,
-    Slice,
     Test,
-    Tuple,
     Unknown,
     Value,
     either,

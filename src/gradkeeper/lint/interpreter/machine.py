@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from gradkeeper.lint.interpreter.containers import Dict, List, Tuple
 from gradkeeper.lint.interpreter.objects import (
     Class,
     ClassMethod,
@@ -27,10 +28,7 @@ from gradkeeper.lint.interpreter.values import (
     Call,
     Condition,
     Constant,
-    Dict,
     Length,
-    List,
-    Tuple,
     Unknown,
     Value,
     either,

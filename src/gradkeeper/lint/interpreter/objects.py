@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
+from gradkeeper.lint.interpreter.containers import Dict, List, Tuple
 from gradkeeper.lint.interpreter.values import (
     NONE,
     NOTHING,
@@ -14,10 +15,7 @@ from gradkeeper.lint.interpreter.values import (
     Call,
     Condition,
     Constant,
-    Dict,
-    List,
     Sources,
-    Tuple,
     Value,
 )
 

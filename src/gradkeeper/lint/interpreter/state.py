@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
+from gradkeeper.lint.interpreter.containers import TextMethod
 from gradkeeper.lint.interpreter.objects import Class, Instance, Namespace
 from gradkeeper.lint.interpreter.values import (
     NOTHING,
@@ -645,6 +646,9 @@ class State:
     def written(self, value: Value) -> str:
         """How a value is spoken of: a sum that grows with each round is still one variable."""
         return value.text if value.fixed else self.labels.get(value.key, value.text)
+
+    def method_of_text(self, text: Constant, name: str) -> Value:
+        return TextMethod(text, name)
 
     def attribute_of(self, value: Value, name: str) -> Value:
         """An attribute that was set before, or something unknown that stays the same."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from gradkeeper.lint.interpreter.containers import Dict, List, Tuple
 from gradkeeper.lint.interpreter.expressions import SIGNS, Expressions
 from gradkeeper.lint.interpreter.facts import loop_kind
 from gradkeeper.lint.interpreter.objects import Generator, Iterated
@@ -24,9 +25,6 @@ from gradkeeper.lint.interpreter.values import (
     Condition,
     Constant,
     Count,
-    Dict,
-    List,
-    Tuple,
     Unknown,
     Value,
     either,

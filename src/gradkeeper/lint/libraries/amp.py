@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gradkeeper.lint.interpreter.containers import List, Tuple
 from gradkeeper.lint.interpreter.objects import StandIn, visible
-from gradkeeper.lint.interpreter.values import NONE, Call, Condition, Constant, List, Tuple, Value
+from gradkeeper.lint.interpreter.values import NONE, Call, Condition, Constant, Value
 from gradkeeper.lint.libraries.nn import StateDict
 from gradkeeper.lint.libraries.optim import Optimizer, take_step
 from gradkeeper.lint.libraries.recording import Tape

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gradkeeper.lint.interpreter.containers import Tuple
 from gradkeeper.lint.interpreter.objects import BuiltIn, LibraryClass
-from gradkeeper.lint.interpreter.values import NONE, Call, Tuple, Value
+from gradkeeper.lint.interpreter.values import NONE, Call, Value
 from gradkeeper.lint.libraries import optim, torch
 from gradkeeper.lint.libraries.nn import StateDict
 from gradkeeper.lint.libraries.optim import Optimizer

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gradkeeper.lint.interpreter.containers import Tuple
 from gradkeeper.lint.interpreter.objects import BuiltIn, LibraryClass, flatten, visible
-from gradkeeper.lint.interpreter.values import NONE, Call, Tuple, Unknown, Value
+from gradkeeper.lint.interpreter.values import NONE, Call, Unknown, Value
 from gradkeeper.lint.libraries import optim
 from gradkeeper.lint.libraries.leaves import atoms, words
 from gradkeeper.lint.libraries.nn import module_of, unseen_network

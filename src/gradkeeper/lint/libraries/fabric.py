@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gradkeeper.lint.interpreter.containers import Tuple
 from gradkeeper.lint.interpreter.objects import (
     BuiltIn,
     Instance,
@@ -12,15 +13,7 @@ from gradkeeper.lint.interpreter.objects import (
     flatten,
     visible,
 )
-from gradkeeper.lint.interpreter.values import (
-    NONE,
-    TRUE,
-    Call,
-    Condition,
-    Tuple,
-    Unknown,
-    Value,
-)
+from gradkeeper.lint.interpreter.values import NONE, TRUE, Call, Condition, Unknown, Value
 from gradkeeper.lint.libraries import amp, unknowns
 from gradkeeper.lint.libraries.data import lend
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, words

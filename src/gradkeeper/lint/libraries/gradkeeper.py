@@ -9,15 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gradkeeper.lint.interpreter.containers import Dict
 from gradkeeper.lint.interpreter.objects import BuiltIn, LibraryClass, StandIn, visible
-from gradkeeper.lint.interpreter.values import (
-    NONE,
-    Call,
-    Constant,
-    Dict,
-    Unknown,
-    Value,
-)
+from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Unknown, Value
 from gradkeeper.lint.libraries.nn import StateDict, zero
 from gradkeeper.lint.libraries.optim import Optimizer, take_step
 from gradkeeper.lint.libraries.recording import Tape

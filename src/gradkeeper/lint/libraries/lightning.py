@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gradkeeper.lint.interpreter.containers import Dict, List, Tuple
 from gradkeeper.lint.interpreter.objects import (
     BuiltIn,
     Instance,
@@ -15,18 +16,7 @@ from gradkeeper.lint.interpreter.objects import (
     StandIn,
     visible,
 )
-from gradkeeper.lint.interpreter.values import (
-    NONE,
-    TRUE,
-    Call,
-    Condition,
-    Constant,
-    Dict,
-    List,
-    Tuple,
-    Unknown,
-    Value,
-)
+from gradkeeper.lint.interpreter.values import NONE, TRUE, Call, Condition, Constant, Unknown, Value
 from gradkeeper.lint.libraries import fabric
 from gradkeeper.lint.libraries.driving import Framework, call_with, drive, method_of
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, words

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from gradkeeper.lint.interpreter.containers import Dict, List, Tuple
 from gradkeeper.lint.interpreter.objects import (
     BuiltIn,
     Function,
@@ -19,11 +20,8 @@ from gradkeeper.lint.interpreter.values import (
     Call,
     Condition,
     Constant,
-    Dict,
     Either,
-    List,
     Sources,
-    Tuple,
     Unknown,
     Value,
 )

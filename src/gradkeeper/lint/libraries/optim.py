@@ -6,18 +6,10 @@ import ast
 from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING
 
+from gradkeeper.lint.interpreter.containers import Dict, List
 from gradkeeper.lint.interpreter.expressions import OneShot
 from gradkeeper.lint.interpreter.objects import BuiltIn, Function, StandIn, visible
-from gradkeeper.lint.interpreter.values import (
-    NONE,
-    Call,
-    Constant,
-    Dict,
-    List,
-    Sources,
-    Times,
-    Value,
-)
+from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Sources, Times, Value
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in, words
 from gradkeeper.lint.libraries.nn import StateDict, zero
 from gradkeeper.lint.libraries.recording import Owner, Tape

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gradkeeper.lint.interpreter.containers import Tuple
 from gradkeeper.lint.interpreter.objects import (
     BuiltIn,
     LibraryClass,
     StandIn,
     visible,
 )
-from gradkeeper.lint.interpreter.values import NONE, Call, Tuple, Value
+from gradkeeper.lint.interpreter.values import NONE, Call, Value
 from gradkeeper.lint.libraries import optim
 from gradkeeper.lint.libraries.distributed import wrapped_optimizer
 from gradkeeper.lint.libraries.leaves import words

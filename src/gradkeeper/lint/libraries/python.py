@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from gradkeeper.lint.interpreter.containers import Collection, Dict, List, Range, Set, Tuple
 from gradkeeper.lint.interpreter.objects import (
     BuiltIn,
     Class,
@@ -27,16 +28,10 @@ from gradkeeper.lint.interpreter.values import (
     TRUE,
     Body,
     Call,
-    Collection,
     Condition,
     Constant,
     Count,
-    Dict,
-    List,
-    Range,
-    Set,
     Sources,
-    Tuple,
     Unknown,
     Value,
     truth_value,

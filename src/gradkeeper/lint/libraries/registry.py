@@ -18,14 +18,7 @@ from gradkeeper.lint.interpreter.objects import (
     flatten,
 )
 from gradkeeper.lint.interpreter.state import CYCLE, Loop
-from gradkeeper.lint.interpreter.values import (
-    Call,
-    Condition,
-    Constant,
-    Sources,
-    Unknown,
-    Value,
-)
+from gradkeeper.lint.interpreter.values import Call, Condition, Constant, Sources, Unknown, Value
 from gradkeeper.lint.libraries import (
     accelerate,
     apex,

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from gradkeeper.lint.interpreter.containers import Slice, Tuple
 from gradkeeper.lint.interpreter.expressions import OneShot
 from gradkeeper.lint.interpreter.facts import last_name
 from gradkeeper.lint.interpreter.objects import BuiltIn, Generator, StandIn, flatten, visible
@@ -23,9 +24,7 @@ from gradkeeper.lint.interpreter.values import (
     Condition,
     Constant,
     Count,
-    Slice,
     Sources,
-    Tuple,
     Unknown,
     Value,
     negation,

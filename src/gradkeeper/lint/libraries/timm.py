@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gradkeeper.lint.interpreter.containers import Tuple
 from gradkeeper.lint.interpreter.objects import BuiltIn, LibraryClass, StandIn, flatten, visible
-from gradkeeper.lint.interpreter.values import (
-    NONE,
-    TRUE,
-    Call,
-    Condition,
-    Tuple,
-    Unknown,
-    Value,
-)
+from gradkeeper.lint.interpreter.values import NONE, TRUE, Call, Condition, Unknown, Value
 from gradkeeper.lint.libraries import networks, optim, torch
 from gradkeeper.lint.libraries.amp import GradScaler
 from gradkeeper.lint.libraries.leaves import words

@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING
 
 from gradkeeper.lint import guesses
 from gradkeeper.lint.interpreter.objects import Function, Instance, Method, StandIn, flatten
-from gradkeeper.lint.interpreter.values import (
-    NONE,
-    Call,
-    Constant,
-    Either,
-    Unknown,
-    Value,
-)
+from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Either, Unknown, Value
 from gradkeeper.lint.libraries.amp import GradScaler
 from gradkeeper.lint.libraries.data import lend
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in, words
