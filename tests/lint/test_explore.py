@@ -8,7 +8,7 @@ import pytest
 from gradkeeper.lint.certainty import UNTOLD, weigh
 from gradkeeper.lint.explore import roots
 from gradkeeper.lint.imports import Project
-from gradkeeper.lint.interpreter.state import Plan, Question
+from gradkeeper.lint.interpreter.plan import Plan, Question
 from gradkeeper.lint.interpreter.values import Condition, Unknown
 from gradkeeper.lint.program import Checked
 from gradkeeper.lint.rehearse import rehearse_files

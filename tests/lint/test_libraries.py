@@ -11,7 +11,7 @@ import pytest
 
 from gradkeeper.lint import certainty, explore
 from gradkeeper.lint.imports import Project
-from gradkeeper.lint.interpreter.state import Plan
+from gradkeeper.lint.interpreter.plan import Plan
 from gradkeeper.lint.roots import Root
 from gradkeeper.lint.run import Program, rehearse
 from gradkeeper.model.finding import Severity

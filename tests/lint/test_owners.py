@@ -7,7 +7,7 @@ import pytest
 
 from gradkeeper.lint.imports import Project
 from gradkeeper.lint.interpreter.machine import Machine
-from gradkeeper.lint.interpreter.state import Plan
+from gradkeeper.lint.interpreter.plan import Plan
 from gradkeeper.lint.interpreter.values import Condition, Constant
 from gradkeeper.lint.libraries.leaves import Leaf, atoms
 from gradkeeper.lint.libraries.registry import StandardLibraries

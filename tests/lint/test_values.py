@@ -15,7 +15,8 @@ import gradkeeper.lint.libraries as libraries
 from gradkeeper.lint.imports import Project
 from gradkeeper.lint.interpreter.machine import Machine
 from gradkeeper.lint.interpreter.objects import Class, Instance
-from gradkeeper.lint.interpreter.state import EndedError, Plan, RaisedError
+from gradkeeper.lint.interpreter.plan import Plan
+from gradkeeper.lint.interpreter.state import EndedError, RaisedError
 from gradkeeper.lint.interpreter.values import Call, Condition, Constant, Value, either
 from gradkeeper.lint.libraries.registry import StandardLibraries
 

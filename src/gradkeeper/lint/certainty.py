@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 
-from gradkeeper.lint.doubts import FROM_ABSENCE, may_speak
-from gradkeeper.lint.interpreter.state import Mode
+from gradkeeper.lint.closed_world import FROM_ABSENCE
+from gradkeeper.lint.doubts import may_speak
+from gradkeeper.lint.interpreter.plan import Mode
 from gradkeeper.lint.libraries.tensors import Finite
 from gradkeeper.lint.run import Key, Run
 from gradkeeper.model.finding import Finding, Severity

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gradkeeper.lint.interpreter.state import Question
+from gradkeeper.lint.interpreter.plan import Question
 from gradkeeper.lint.libraries.recording import Tape
 from gradkeeper.lint.parsing import TOO_DEEP
 from gradkeeper.lint.program import TrainingLoop

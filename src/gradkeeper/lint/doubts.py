@@ -8,26 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from gradkeeper.lint.closed_world import CLOSED
 from gradkeeper.lint.run import Run
 from gradkeeper.model import events as ev
 from gradkeeper.model.finding import Finding
 
 WITHOUT_OWNERS = frozenset({"GK301", "GK303", "GK306", "GK601", "GK604"})
 """Rules that don't depend on who owns what, or on what unseen code does to gradients."""
-CLOSED = {
-    "GK101": frozenset({"lent each round", "wrapper"}),
-    "GK102": frozenset({"optimizers"}),
-    "GK103": frozenset({"optimizer", "loss", "lent owned", "caller"}),
-    "GK104": frozenset({"optimizers"}),
-    "GK105": frozenset({"optimizer", "lent"}),
-    "GK106": frozenset({"optimizer", "loss", "lent owned", "caller"}),
-    "GK107": frozenset({"strange step"}),
-    "GK601": frozenset({"loss", "lent"}),
-}
-"""By rule: where the world of a run may not be open for it to speak. See `recording.openings`;
-`caller`: an unseen one hands in what may be made of parameters that were there before."""
-FROM_ABSENCE = frozenset({"GK103", "GK105", "GK106", "GK107", "GK307", "GK401", "GK602"})
-"""Rules that may speak of a closed world only (DESIGN section 5)."""
 
 
 def may_speak(run: Run, finding: Finding) -> bool:

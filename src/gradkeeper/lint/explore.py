@@ -6,8 +6,9 @@ import ast
 from collections.abc import Hashable, Iterator, Sequence
 
 from gradkeeper.lint.certainty import by_nearness, compared, denies, refuted, without
-from gradkeeper.lint.doubts import FROM_ABSENCE, may_speak
-from gradkeeper.lint.interpreter.state import Mode, Plan, Question
+from gradkeeper.lint.closed_world import FROM_ABSENCE
+from gradkeeper.lint.doubts import may_speak
+from gradkeeper.lint.interpreter.plan import Mode, Plan, Question
 from gradkeeper.lint.libraries.tensors import Finite
 from gradkeeper.lint.roots import WINDOW, Root
 from gradkeeper.lint.run import Key, Program, Run, rehearse

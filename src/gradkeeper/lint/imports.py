@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gradkeeper.lint.files import DISK, Sources
 from gradkeeper.lint.interpreter.facts import Facts
-from gradkeeper.lint.interpreter.state import Outline, OwnModule
+from gradkeeper.lint.interpreter.frames import Outline, OwnModule
 from gradkeeper.lint.program import INIT, ROOTS, imports_in, takes_part
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from gradkeeper.lint.imports import Project
 from gradkeeper.lint.interpreter.facts import CREDITS, DEFINITIONS
+from gradkeeper.lint.interpreter.frames import Frame
 from gradkeeper.lint.interpreter.machine import Machine
 from gradkeeper.lint.interpreter.objects import Class, Function, Instance, StaticMethod
-from gradkeeper.lint.interpreter.state import Frame
 from gradkeeper.lint.interpreter.values import Call, Constant, Value
 from gradkeeper.lint.libraries.optim import Optimizer
 from gradkeeper.lint.libraries.recording import Owner, Tape
@@ -38,25 +38,6 @@ class Root:
             return f"{self.path}, run as a script"
         home = f"{self.home.name}." if self.home else ""
         return f"{home}{self.function.name}() of line {self.function.lineno}, which nobody calls"
-
-
-def from_callers(root: Root, tape: Tape) -> frozenset[str]:
-    """What an unseen caller hands in may be made of parameters that were there before."""
-    function = root.function
-    if function is None:
-        return frozenset()
-    own = root.home is not None and not any(map(_is_static, function.decorator_list))
-    spec = function.args
-    given = len(spec.posonlyargs) + len(spec.args) + len(spec.kwonlyargs) - own
-    lines = range(function.lineno, (function.end_lineno or function.lineno) + 1)
-    before = any(
-        owner.site.file != root.path or owner.site.line not in lines for owner in tape.owners
-    )
-    return frozenset({"caller"}) if given > 0 and before else frozenset()
-
-
-def _is_static(decorator: ast.expr) -> bool:
-    return isinstance(decorator, ast.Name) and decorator.id == "staticmethod"
 
 
 def start(m: Machine, project: Project, root: Root) -> None:

@@ -9,22 +9,23 @@ import ast
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 
+from gradkeeper.lint.closed_world import openings
 from gradkeeper.lint.coverage import TOO_LARGE, Coverage
 from gradkeeper.lint.imports import Project
 from gradkeeper.lint.interpreter.facts import TrainingFunction
 from gradkeeper.lint.interpreter.machine import Machine
+from gradkeeper.lint.interpreter.plan import Plan, Question
 from gradkeeper.lint.interpreter.state import (
     BudgetSpentError,
     LoudError,
-    Plan,
     ProgramEndsError,
-    Question,
     RaisedError,
 )
-from gradkeeper.lint.libraries.recording import Tape, close, openings
+from gradkeeper.lint.libraries.recording import Tape
 from gradkeeper.lint.libraries.registry import StandardLibraries
+from gradkeeper.lint.libraries.settling import close
 from gradkeeper.lint.parsing import TOO_DEEP
-from gradkeeper.lint.roots import Root, from_callers, start
+from gradkeeper.lint.roots import Root, start
 from gradkeeper.model import events as ev
 from gradkeeper.model.auditing import audit
 from gradkeeper.model.finding import Finding, Findings
@@ -49,7 +50,7 @@ class Run:
     doubts: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
     openings: frozenset[str] = frozenset()
-    """Where its world is open: see `recording.openings`."""
+    """Where its world is open: see closed_world.py."""
     spends: bool = False
     ended: bool = True
     period: int = 1
@@ -177,7 +178,7 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
         events = [replace(event, site=program.relocate(event.site)) for event in events]
     seen_to_the_end = ended and program.whole
     run = Run(plan, m.questions, events, {}, tuple(m.doubts), unseen)
-    run.openings = openings(tape) | from_callers(root, tape)
+    run.openings = openings(tape, root)
     run.spends, run.ended = spends, seen_to_the_end
     run.period, run.short_of = m.period, m.short_of
     run.loops = tuple(tape.loops)

@@ -4,7 +4,9 @@ values       what an expression can stand for: known, unknown, one of two; each 
 containers   lists, tuples, sets, dicts, ranges, and their methods
 objects      functions, classes, objects, iterators, and the base of stand-ins for libraries
 facts        what one look at the source tells: what can matter, which loops train
-state        what a run carries: frames, the plan, the questions it met, writes that can be undone
+plan         what one run answers to open questions, and those that it met
+frames       where a run is: variables of calls and modules, the loops around it
+state        what a run carries: answers to its questions, writes that can be undone
 expressions  from syntax to values
 statements   what a block does, and which way it leaves
 machine      calls, classes, generators and imports on top: the whole

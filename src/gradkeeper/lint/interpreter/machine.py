@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gradkeeper.lint.interpreter.containers import Dict, List, Tuple
+from gradkeeper.lint.interpreter.frames import Frame, Import, OwnModule
 from gradkeeper.lint.interpreter.objects import (
     Class,
     ClassMethod,
@@ -20,7 +21,7 @@ from gradkeeper.lint.interpreter.objects import (
     Property,
     StaticMethod,
 )
-from gradkeeper.lint.interpreter.state import COUNT, Frame, Import, OwnModule
+from gradkeeper.lint.interpreter.state import COUNT
 from gradkeeper.lint.interpreter.statements import Return, Statements
 from gradkeeper.lint.interpreter.values import (
     NONE,

@@ -20,8 +20,8 @@ from gradkeeper.lint.interpreter.values import (
 )
 
 if TYPE_CHECKING:
+    from gradkeeper.lint.interpreter.frames import Frame
     from gradkeeper.lint.interpreter.machine import Machine
-    from gradkeeper.lint.interpreter.state import Frame
 
 MOST_GATHERED = 40
 """Elements of a generator that are had before somebody asks for them one by one."""

@@ -10,13 +10,12 @@ from typing import Any, Literal
 from gradkeeper.lint.interpreter.containers import Dict, List, Tuple
 from gradkeeper.lint.interpreter.expressions import SIGNS, Expressions
 from gradkeeper.lint.interpreter.facts import loop_kind
+from gradkeeper.lint.interpreter.frames import Import, Loop
 from gradkeeper.lint.interpreter.objects import Generator, Iterated
+from gradkeeper.lint.interpreter.plan import ENOUGH
 from gradkeeper.lint.interpreter.state import (
-    ENOUGH,
     MISSING,
     BudgetSpentError,
-    Import,
-    Loop,
     ProgramEndsError,
     RaisedError,
 )

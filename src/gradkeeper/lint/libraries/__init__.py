@@ -1,7 +1,8 @@
 """Stand-ins for what programs import, by full dotted names: ordinary classes that emit events.
 
 leaves        parameters that were never told apart, and how they are
-recording     the tape of a run, and what is settled when it has ended
+recording     the tape of a run while it is being written
+settling      what is settled when it has ended: whose parameters, which losses, which accounts
 tensors       tensors, parameters and their gradients: where a value comes from
 data          loaders and samplers: what they hand out, in which order, from where on
 nn            torch.nn: modules, layers, losses

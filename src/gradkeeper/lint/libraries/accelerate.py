@@ -10,8 +10,9 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint.interpreter.containers import Collection, Range, Tuple
+from gradkeeper.lint.interpreter.frames import Loop
 from gradkeeper.lint.interpreter.objects import BuiltIn, LibraryClass, StandIn, visible
-from gradkeeper.lint.interpreter.state import LONGEST_WINDOW, Loop
+from gradkeeper.lint.interpreter.state import LONGEST_WINDOW
 from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Unknown, Value
 from gradkeeper.lint.libraries import amp, unknowns
 from gradkeeper.lint.libraries.data import Loader, lend

@@ -21,8 +21,8 @@ from gradkeeper.lint.libraries.recording import Tape
 from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:
+    from gradkeeper.lint.interpreter.frames import Loop
     from gradkeeper.lint.interpreter.machine import Machine
-    from gradkeeper.lint.interpreter.state import Loop
 
 AROUND = 4
 """How deep a loader may lie: enumerate(tqdm(loader))."""

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from gradkeeper.lint.interpreter.frames import Loop
 from gradkeeper.lint.interpreter.objects import Class, Function, Instance, Method, StandIn
-from gradkeeper.lint.interpreter.state import Loop
 from gradkeeper.lint.interpreter.values import Call, Constant, Count, Unknown, Value
 
 if TYPE_CHECKING:

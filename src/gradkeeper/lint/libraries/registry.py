@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint import guesses
+from gradkeeper.lint.interpreter.frames import Loop
 from gradkeeper.lint.interpreter.objects import (
     BuiltIn,
     Function,
@@ -17,7 +18,7 @@ from gradkeeper.lint.interpreter.objects import (
     StandIn,
     flatten,
 )
-from gradkeeper.lint.interpreter.state import CYCLE, Loop
+from gradkeeper.lint.interpreter.state import CYCLE
 from gradkeeper.lint.interpreter.values import Call, Condition, Constant, Sources, Unknown, Value
 from gradkeeper.lint.libraries import (
     accelerate,
