@@ -1,4 +1,5 @@
-"""Frameworks that fetch all batches of a window before they use the first."""
+"""Batches of a window that are all fetched before the first is used: by a framework, or by a
+generator of the program's own."""
 
 import sys
 from pathlib import Path
@@ -30,13 +31,13 @@ def groups(loader, size, ahead):
         yield group
 """
 LOOP = """
-import framework
+{code}
 
 data = torch.utils.data.DataLoader(torch.randn(88, 4), batch_size=8)
 model = nn.Linear(4, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for epoch in range(3):
-    for group in framework.groups(data, {size}, {ahead}):
+    for group in groups(data, {size}, {ahead}):
         {use}
         optimizer.step()
         optimizer.zero_grad()
@@ -88,8 +89,10 @@ def framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "framework", raising=False)
 
 
-def written(use: str, size: int, *, ahead: bool) -> str:
-    return LOOP.format(use=use.strip().replace("SIZE", str(size)), size=size, ahead=ahead)
+def written(use: str, size: int, *, ahead: bool, own: bool = False) -> str:
+    code = FRAMEWORK if own else "from framework import groups"
+    use = use.strip().replace("SIZE", str(size))
+    return LOOP.format(code=code, use=use, size=size, ahead=ahead)
 
 
 @pytest.mark.parametrize("ahead", [False, True], ids=["", "one ahead"])
@@ -109,3 +112,16 @@ def test_losses_that_share_their_data_are_of_one_batch(
     name: str, size: int, ahead: bool, tmp_path: Path
 ) -> None:
     assert run(tmp_path, written(RIGHT[name], size, ahead=ahead)).found == []
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_each_backward_has_its_batch_of_an_own_generator(name: str, tmp_path: Path) -> None:
+    loop = run(tmp_path, written(WRONG[name], 2, ahead=False, own=True))
+
+    rule = "GK202" if "tail" in name else "GK201"
+    assert loop.found == [f"{rule}:{loop.line('optimizer.step')}"]
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_losses_of_one_batch_of_an_own_generator(name: str, tmp_path: Path) -> None:
+    assert run(tmp_path, written(RIGHT[name], 2, ahead=False, own=True)).found == []

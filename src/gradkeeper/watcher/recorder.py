@@ -7,6 +7,7 @@ by hand since the last one (manual_changes.py), and whether a loop went round.
 import os
 import sys
 import threading
+from inspect import CO_GENERATOR
 from types import FrameType
 from typing import Any
 
@@ -176,11 +177,13 @@ class Recorder:
             self.accounts.post(ev.Overrun, self.sites.here(), name)
 
     def _fetched_ahead(self) -> bool:
-        """The fetch comes from a framework, which may hold the batch back."""
+        """The fetch comes from a framework, or from a generator, which may hold the batch back."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename.startswith(OURS_AND_TORCHS):
             frame = frame.f_back
-        return frame is not None and not self.sites.is_user(frame.f_code)
+        if frame is None:
+            return False
+        return bool(frame.f_code.co_flags & CO_GENERATOR) or not self.sites.is_user(frame.f_code)
 
     def ticked(self, scheduler: object, optimizer: torch.optim.Optimizer, *, metric: bool) -> None:
         owner = self.optimizers.adopt(optimizer)
