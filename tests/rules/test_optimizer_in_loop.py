@@ -184,3 +184,12 @@ def test_optimizers_built_now_and_then_without_a_step_are_no_habit() -> None:
     script.close()
 
     assert script.findings() == []
+
+
+def test_the_last_one_of_a_row_loses_nothing_if_it_never_steps() -> None:
+    script = Script(LOOP)
+    for number, steps in enumerate((1, 0, 0, 1, 0, 0)):
+        rebuild(script, number, steps=steps)
+    script.close()
+
+    assert script.findings() == []

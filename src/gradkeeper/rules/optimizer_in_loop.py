@@ -38,7 +38,7 @@ A new optimizer for each fold, task or attacked input is fine, and so is one tha
 from collections.abc import Iterator
 
 from gradkeeper.model.entry import Entry
-from gradkeeper.model.events import Adopt
+from gradkeeper.model.events import Step
 from gradkeeper.model.finding import Finding, Severity
 from gradkeeper.model.rule import Rule
 
@@ -47,14 +47,16 @@ rule = Rule("GK604", "optimizer-in-loop", Severity.WARNING, __doc__)
 REBUILDS = 2
 
 
-@rule.at(Adopt)
-def check(entry: Entry[Adopt]) -> Iterator[Finding]:
+@rule.at(Step)
+def check(entry: Entry[Step]) -> Iterator[Finding]:
+    """At the first step of each: one that never steps loses nothing."""
     owner = entry.owner
-    if owner is None or not entry.event.stateful or owner.rebuilds < REBUILDS:
+    if owner is None or not owner.stateful or owner.steps or owner.rebuilds < REBUILDS:
         return
     yield rule.found(
         entry,
         f"builds `{owner.variable}` anew for about every step: its momentum and averages are lost",
         detail=f"account `{owner.variable}`: one optimizer after another over the same parameters",
         remedy="build it once, before the loop",
+        site=owner.site,
     )
