@@ -1,8 +1,11 @@
 """Loops are read from bytecode, which each Python writes in its own way."""
 
+from pathlib import Path
 from types import CodeType
 
+from gradkeeper.model.events import Batch
 from gradkeeper.watcher.loops import find_loops
+from tests.watcher.loops import run
 
 LOOPS = """\
 for epoch in range(3):
@@ -45,3 +48,21 @@ def test_a_loop_too_long_for_one_byte_has_its_variables_too() -> None:
     loops = sorted(find_loops(compile(text, "long.py", "exec")), key=lambda loop: loop.start)
 
     assert [(loop.line, loop.targets) for loop in loops] == [(1, ("epoch",)), (2, ("x", "y"))]
+
+
+def test_no_loop_goes_round_between_a_scaler_and_its_step(tmp_path: Path) -> None:
+    loop = run(
+        tmp_path,
+        """
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        scaler = torch.amp.GradScaler("cpu")
+        for x in torch.randn(4, 8, 4):
+            optimizer.zero_grad()
+            scaler.scale(model(x).square().mean()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """,
+    )
+
+    assert sum(isinstance(event, Batch) for event in loop.watch.tape) == 4

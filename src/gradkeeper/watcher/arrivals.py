@@ -82,6 +82,10 @@ class Arrivals:
         if self.loaders.begun and self.loaders.live:
             self.way = Arrival(site, place, None, None)
             return site
+        if self.underway.scaling is not None:
+            # One call, which has told of itself: no loop goes round between a scaler and its step.
+            self.way = Arrival(site, place, frame.f_trace, place)
+            return site
         known, passed = UNTOLD
         if self._log.steady:
             before = self.rounds.places[-1] if self.rounds.places else None
