@@ -35,7 +35,7 @@ COPIES = {
     "CONTRIBUTING.md": "CONTRIBUTING.md",
 }
 OUTPUT = re.compile(r"(<!-- output of: (.+?) -->\n```(?:text|diff)\n)(.*?)(^```$)", re.M | re.S)
-OFTEN = re.compile(r" \(\d+ times(?:, steps \d+ to \d+)?\)")
+OFTEN = re.compile(r" \(\d+ times(?:, steps \d+ to \d+| between steps \d+ and \d+)?\)")
 LOGGED = re.compile(r"^(?:\[rank\d+\]:)?\[?[WIE]\d{4} .*\n", re.M)
 NOT_KEPT = "No figures are kept here yet: `scripts/bench --docs {}` measures and keeps them.\n"
 FENCE = re.compile(r"^```python (bad|good)\b.*$", re.M)

@@ -122,7 +122,7 @@ def test_an_output_that_is_out_of_date_is_noticed() -> None:
 
 
 def test_how_often_ranks_were_compared_is_no_difference() -> None:
-    told = "W1117 10:00:00 torch is busy\nranks differ (5 times, steps 1 to 8)\n"
+    told = "W1117 10:00:00 torch is busy\nranks differ (5 times between steps 1 and 8)\n"
 
     assert generate.steady(told) == generate.steady("ranks differ (3 times)\n")
     assert generate.steady(told) != generate.steady("ranks agree (5 times)\n")

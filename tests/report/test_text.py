@@ -56,6 +56,12 @@ def test_repeats_are_counted_with_their_steps() -> None:
     assert "(3 times)" in text.render_one(finding("gone.py", count=3))
 
 
+def test_repeats_at_some_steps_only_are_said_to_lie_between_them() -> None:
+    repeated = finding("gone.py", count=5, first_step=1, last_step=8)
+
+    assert "(5 times between steps 1 and 8)" in text.render_one(repeated)
+
+
 def test_the_summary_counts_by_severity() -> None:
     two = [finding("a.py"), finding("b.py"), finding("c.py", severity=Severity.INFO)]
 

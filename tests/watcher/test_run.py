@@ -120,6 +120,26 @@ def test_raise_ends_the_script_at_the_line(tmp_path: Path) -> None:
     assert 'train.py", line 8' in job.stderr
 
 
+def test_what_was_raised_is_told_once_with_its_remedy(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(FAULTY)
+
+    told = gradkeeper(tmp_path, "--on-finding", "raise", "train.py").stderr
+
+    assert told.count("GK101") == 1
+    assert told.count("remedy: ") == 1
+    assert told.endswith("gradkeeper: found 1 error\n")
+
+
+def test_what_was_raised_and_caught_is_reported_at_the_end(tmp_path: Path) -> None:
+    caught = "    try:\n        optimizer.step()\n    except Exception:\n        break\n"
+    (tmp_path / "train.py").write_text(FAULTY.replace("    optimizer.step()\n", caught))
+
+    job = gradkeeper(tmp_path, "--on-finding", "raise", "train.py")
+
+    assert job.returncode == 1
+    assert job.stderr.startswith("train.py:9:9  GK101")
+
+
 def test_the_environment_chooses_for_launchers(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(FAULTY)
 

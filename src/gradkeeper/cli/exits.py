@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+from gradkeeper.model import Finding
+
 SIGNALS = tuple(
     getattr(signal, name)
     for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGXCPU")
@@ -34,6 +36,8 @@ class Ending:
     how: str = ""
     hurried: bool = False
     """By a signal: whoever sent it will not wait for long."""
+    raised: Finding | None = None
+    """What was raised at the script's line, and ended it."""
 
 
 Finish = Callable[[Ending], int | None]

@@ -140,12 +140,12 @@ class _Job:
         if args.report is not None and self._recorded is not None:
             others = ranks.received(_folder(self._stack))
             events = chain.from_iterable(map(read_file, [self._recorded, *others]))
-            told = [*shown, *watch.infos]
-            write_statement(events, told, args, title=self._title, how=ending.how)
+            write_statement(events, [*shown, *watch.infos], args, title=self._title, how=ending.how)
         nothing = _nothing(ending.how, trained=watch.trained)
-        _write(
-            shown, args, told=watch.findings if watch.on_finding == "warn" else [], nothing=nothing
-        )
+        told = watch.findings if watch.on_finding == "warn" else []
+        if ending.raised is not None:
+            told = [ending.raised]  # the traceback says so
+        _write(shown, args, told=told, nothing=nothing)
         if ending.code or not fails(shown, args):
             if shown and not (ending.code or args.fail_on or args.exit_zero or args.quiet):
                 print(UNDER_LAUNCHER, file=sys.stderr)
@@ -255,6 +255,8 @@ def _watch(args: argparse.Namespace, tape: Tape, program: str) -> "Watch":
 
 def _watched(watch: "Watch", job: Callable[[], None]) -> Ending:
     """Runs the job; how it ended."""
+    from gradkeeper.watcher import FindingError
+
     try:
         with watch:
             job()
@@ -266,7 +268,8 @@ def _watched(watch: "Watch", job: Callable[[], None]) -> Ending:
         return Ending(INTERRUPTED, "was interrupted", hurried=True)
     except BaseException as error:
         _show_traceback()
-        return Ending(1, f"died of {type(error).__name__}")
+        raised = error.finding if isinstance(error, FindingError) else None
+        return Ending(1, f"died of {type(error).__name__}", raised=raised)
     return Ending(0)
 
 

@@ -73,7 +73,10 @@ def times(finding: Finding) -> str:
         return ""
     if finding.first_step is None or finding.first_step == finding.last_step:
         return f"{finding.count} times"
-    return f"{finding.count} times, steps {finding.first_step} to {finding.last_step}"
+    first, last = finding.first_step, finding.last_step
+    if last is not None and finding.count == last - first + 1:
+        return f"{finding.count} times, steps {first} to {last}"
+    return f"{finding.count} times between steps {first} and {last}"
 
 
 def _excerpt(finding: Finding, paint: Paint) -> list[str]:

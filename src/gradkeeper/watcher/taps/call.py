@@ -16,7 +16,10 @@ class FindingError(Exception):
     """What `on_finding="raise"` raises, at the user's line; `finding` says what was found there."""
 
     def __init__(self, finding: Finding) -> None:
-        super().__init__(f"{finding.site} {finding.rule} {finding.name}: {finding.message}")
+        said = [f"{finding.site} {finding.rule} {finding.name}: {finding.message}"]
+        said += [finding.detail] if finding.detail else []
+        said += [f"remedy: {finding.remedy}"] if finding.remedy else []
+        super().__init__("\n   ".join(said))
         self.finding = finding
 
 
