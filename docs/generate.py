@@ -3,8 +3,9 @@
 Usage: python docs/generate.py [--check]    with --check it writes nothing, and fails where stale
 
 An output block is a fence that follows a comment such as `<!-- output of: gradkeeper demo -->`.
-The command runs in an empty folder that holds README's Python block above it as train.py; torchrun
-launches as well. What else the pages know: see pages.py; tables: tables.py.
+The command runs in an empty folder that holds the page's Python block above it as the script that
+the command ends with; torchrun launches as well. What else the pages know: see pages.py; tables:
+tables.py.
 """
 
 import ast
@@ -51,7 +52,9 @@ def with_outputs(text: str) -> str:
     """The text with every output block as its command prints it now."""
 
     def renewed(found: re.Match[str]) -> str:
-        Path("train.py").write_text(python_blocks(text[: found.start()])[-1])
+        script = Path(found[2].split()[-1])
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.write_text(python_blocks(text[: found.start()])[-1])
         now = printed_by(found[2])
         return found[1] + (found[3] if steady(now) == steady(found[3]) else now) + found[4]
 

@@ -21,7 +21,7 @@ from docs.browser import browsing, is_here  # noqa: E402  (run as a file, it is 
 
 IMAGES = ROOT / "docs" / "images"
 SCRIPTS = ROOT / "docs" / "shown"
-FIRST_OF_README = ROOT / "examples" / "exchanged_too_early.py"
+FIRST_OF_README = "examples/exchanged_too_early.py"
 NEXT_FINDING = "document.dispatchEvent(new KeyboardEvent('keydown', {key: 'n'}))"
 TO_TIMELINE = "document.querySelector('#time').scrollIntoView()"
 PRINTED = "statement-print.png"
@@ -45,7 +45,7 @@ PICTURES = {
     "statement-long.png": Picture("long.py", height=1180),
     "statement-zoomed.png": Picture("long.py", height=860, act=NEXT_FINDING),
     "statement-ranks.png": Picture("ranks.py", ranks=2),
-    "statement-unsynced.png": Picture("train.py", width=800, height=790, ranks=2, norms=False),
+    "statement-unsynced.png": Picture(FIRST_OF_README, width=800, height=790, ranks=2, norms=False),
     "statement-phone.png": Picture("five_findings.py", width=390, height=844, act=TO_TIMELINE),
 }
 TONES = {"1;31": "#ff8a80", "1;33": "#f2c260", "1;32": "#6fd39a", "1": "#ffffff", "2": "#8a94a3"}
@@ -143,7 +143,8 @@ def main(wanted: list[str]) -> int:
         folder = Path(place)
         for script in SCRIPTS.glob("*.py"):
             (folder / script.name).write_text(script.read_text())
-        (folder / "train.py").write_text(FIRST_OF_README.read_text())
+        (folder / FIRST_OF_README).parent.mkdir()
+        (folder / FIRST_OF_README).write_text((ROOT / FIRST_OF_README).read_text())
         for name, picture in PICTURES.items():
             if not wanted or name in wanted:
                 photograph(browser, write_statement(folder, picture), IMAGES / name, picture)

@@ -60,7 +60,9 @@ def test_the_first_loop_is_the_example_and_the_source_tells_of_it_too() -> None:
 
 
 def test_the_engine_s_loop_passes_the_proof_below_it(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(generate.python_blocks(README)[1])
+    code = (ROOT / "examples" / "exact_resume.py").read_text()
+    assert code == generate.python_blocks(README)[1]
+    (tmp_path / "train.py").write_text(code)
 
     prove = [sys.executable, "-m", "gradkeeper", "prove-resume", "--kills", "1", "--"]
 
@@ -112,6 +114,13 @@ def test_output_blocks_are_what_the_commands_print() -> None:
     assert generate.with_outputs(README) == README, "run scripts/docs"
 
 
+def test_an_output_is_that_of_the_script_which_its_command_names() -> None:
+    page = "```python\nimport torch\n```\n\n<!-- output of: gradkeeper check a/one.py -->\n"
+    page += "```text\nnothing found: no training loop was seen in 1 file\n```\n"
+
+    assert generate.with_outputs(page) == page
+
+
 def test_an_output_that_is_out_of_date_is_noticed() -> None:
     block = "```python\nimport torch\n```\n\n<!-- output of: gradkeeper check train.py -->\n"
     stale = f"{block}```text\nsomething else\n```\n"
@@ -155,6 +164,9 @@ def test_a_shell_line_names_what_is_there(words: list[str]) -> None:
         if not launched.module:
             return
         program, rest = launched.training_script, launched.training_script_args
+    if program == "pip":
+        assert rest[0] == "install"  # test_package.py: what it names is there
+        return
     if program == "uvx":
         program, rest = "gradkeeper", rest[rest.index("gradkeeper") + 1 :]
     if program == "gradkeeper":

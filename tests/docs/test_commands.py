@@ -127,7 +127,12 @@ ELSEWHERE = {
     "scripts/demo": "cli/test_demo.py: what it starts; it makes an environment itself",
     "scripts/test": "docs/test_commands.py: that it is there; it is what runs this",
     "scripts/check --fix": "docs/test_commands.py: that it is there; it would rewrite the tree",
-    "torchrun --nproc-per-node 2 -m gradkeeper run train.py": "test_readme.py: with its output",
+    "torchrun --nproc-per-node 2 -m gradkeeper run train.py": "test_readme.py: of another name",
+    "torchrun --nproc-per-node 2 -m gradkeeper run "
+    "examples/exchanged_too_early.py": "test_readme.py: with its output",
+    "gradkeeper prove-resume -- python examples/exact_resume.py": "test_readme.py: with its output",
+    "pip install torch --index-url https://download.pytorch.org/whl/cpu": "test_package.py: --slow",
+    "pip install '.[torch]'": "test_package.py: that the extra is there; torch itself is here",
     "torchrun --nproc-per-node 2 -m examples.characters_ranks": "examples/test_examples.py",
     "torchrun --nproc-per-node 2 -m examples.characters_ranks --fsdp": "examples/test_examples.py",
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 torchrun --nproc-per-node 2 --max-restarts 3 "
@@ -158,8 +163,10 @@ def all_lines() -> list[str]:
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
     """A folder as a reader may have it."""
-    for folder in ("src", "notebooks", "my_package"):
+    for folder in ("src", "notebooks", "my_package", "examples"):
         (tmp_path / folder).mkdir()
+    first = Path("examples", "exchanged_too_early.py")
+    (tmp_path / first).write_text((ROOT / first).read_text())
     (tmp_path / "train.py").write_text(MENDED)
     (tmp_path / "src" / "train.py").write_text(STALE)
     (tmp_path / "my_package" / "train.py").write_text(f"import sys\n{MENDED}")

@@ -12,7 +12,7 @@ from examples import characters, five_lines, gan, half_precision, lbfgs, tbptt
 
 FOLDER = Path(__file__).parents[2] / "examples"
 RUN_BESIDE = {"with_accelerate", "with_ignite", "with_fabric"}
-RUN_IN_README = {"exchanged_too_early"}
+RUN_IN_README = {"exchanged_too_early", "exact_resume"}
 RUN_HERE = {
     "five_lines",
     "characters",
