@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -354,7 +355,7 @@ def test_a_fix_that_would_bring_a_fault_to_another_file_is_not_made(
     out, err = capsys.readouterr()
     assert (here / "helpers.py").read_text() == HELPERS
     assert "+ " not in out
-    assert "1 left" not in err
+    assert not re.search(r"fixed [1-9]", err)
 
 
 def test_a_fix_that_suits_the_files_that_import_it_is_made(
@@ -385,8 +386,36 @@ def test_diff_counts_what_cannot_be_fixed_and_leaves_the_file(
     count, left = told.err.splitlines()
     assert count == "1 found, 0 would be fixed"
     assert left.startswith("bypassed.py:11:5: GK302 scaler-bypassed: ")
-    assert left.endswith(" (no fix is known)")
+    assert left.endswith(" (no automatic fix)")
     assert (here / "bypassed.py").read_text() == bypassed
+
+
+def test_fix_says_of_each_finding_that_stays_that_there_is_no_fix(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    never = "other = nn.Linear(4, 1)\nfor x in loader:\n    other(x).mean().backward()\n"
+    (here / "two.py").write_text(STALE + never.replace("for", f"{LATE_OPTIMIZER}for"))
+
+    assert check("two.py", "--fix") == 1
+    first = capsys.readouterr().err
+    assert check("two.py", "--fix") == 1
+
+    stays = "two.py:14:5: GK107 never-stepped: no automatic fix\n"
+    assert first == f"fixed 1, 1 left\n{stays}"
+    assert capsys.readouterr().err == f"fixed 0, 1 left\n{stays}"
+
+
+def test_fix_says_what_only_an_unsafe_fix_would_mend(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = "model(x).mean().backward()\noptimizer.step()"
+    (here / "perhaps.py").write_text(loop(f"if x.sum() > 0:\n    optimizer.zero_grad()\n{trained}"))
+
+    assert check("perhaps.py", "--fix", "--extend-select", "GK101") == 1
+
+    count, left = capsys.readouterr().err.splitlines()
+    assert count == "fixed 0, 1 left"
+    assert left.endswith("GK101 stale-gradient: --unsafe-fixes would fix it")
 
 
 def test_diff_tells_what_stays_where_it_stands_now(

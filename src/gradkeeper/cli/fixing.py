@@ -95,8 +95,10 @@ def fix(program: FixableProgram) -> "tuple[list[Finding], bool]":
     program.mend()
     for path, mended in program.mended.items():
         _write(path, mended.raw)
-    if program.fixed:
+    if program.fixed or program.left:
         complain(f"fixed {program.fixed}, {len(program.left)} left")
+    for finding in program.left:
+        complain(f"{place(finding)}: {finding.rule} {finding.name}: {_way_out(finding)}")
     for remark in program.remarks:
         complain(remark)
     return program.left, bool(program.remarks)
@@ -135,13 +137,16 @@ def _left(before: list["Finding"], program: FixableProgram) -> Iterator[str]:
         usable = finding.fix is not None and (finding.fix.safe or program.unsafe)
         if after[kind] and not usable:
             after[kind] -= 1
-            way_out = "--unsafe-fixes would fix it" if finding.fix else "no fix is known"
-            yield f"{_line(finding)} ({way_out})"
+            yield f"{_line(finding)} ({_way_out(finding)})"
     for finding in program.left:
         kind = (finding.site.file, finding.rule)
         if after[kind]:
             after[kind] -= 1
             yield f"{_line(finding)} (once that is fixed)"
+
+
+def _way_out(finding: "Finding") -> str:
+    return "--unsafe-fixes would fix it" if finding.fix else "no automatic fix"
 
 
 def _line(finding: "Finding") -> str:
