@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from torch.optim import SGD
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gradkeeper.engine import Engine
+from gradkeeper.engine import Engine, EngineWarning
 from tests.engine.problems import classifier, credit_all, engine_of, loader, rows
 
 
@@ -53,6 +53,59 @@ def test_the_log_of_several_owners_names_them() -> None:
         pass
 
     assert told == [{"b/weight": 0.0, "b/lr": 0.1, "b/stepped": 0.0}]
+
+
+class Unreachable:
+    """A log whose server is away at some of its calls."""
+
+    def __init__(self, *away: int) -> None:
+        self.away = away
+        self.calls = 0
+        self.told: list[int] = []
+
+    def __call__(self, step: int, values: Mapping[str, float]) -> None:
+        self.calls += 1
+        if self.calls in self.away:
+            raise ConnectionError("the server is away")
+        self.told.append(step)
+
+
+def test_a_log_that_fails_later_is_told_once_and_costs_no_step() -> None:
+    model, log = classifier(), Unreachable(2, 3)
+    engine = Engine(model, SGD(model.parameters(), lr=0.1), log=log)
+
+    with pytest.warns(EngineWarning) as warned:
+        run(engine, model)
+
+    assert [str(warning.message) for warning in warned] == [
+        "log= failed at step 2 (ConnectionError: the server is away): the training goes on, and "
+        "calls it again after the next window"
+    ]
+    assert warned[0].filename == __file__
+    assert log.told == [1, 4]
+    assert engine.steps == {"optimizer": 4}
+
+
+def test_a_log_that_never_worked_raises_at_the_first_window() -> None:
+    model = classifier()
+    engine = Engine(model, SGD(model.parameters(), lr=0.1), log=Unreachable(1))
+
+    with pytest.raises(ConnectionError, match="the server is away"):
+        run(engine, model)
+
+    assert engine.steps == {"optimizer": 1}
+
+
+def test_a_log_may_end_the_program() -> None:
+    def log(step: int, values: Mapping[str, float]) -> None:
+        if step == 2:
+            raise KeyboardInterrupt
+
+    model = classifier()
+    engine = Engine(model, SGD(model.parameters(), lr=0.1), log=log)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(engine, model)
 
 
 class Terminal(io.StringIO):

@@ -19,8 +19,8 @@ from gradkeeper.engine.journal import Journal, warn_at
 from gradkeeper.engine.leftovers import Leftovers
 from gradkeeper.engine.owner import Owner, PrecisionName, open_books, owners_of
 from gradkeeper.engine.progress import (
+    ForgivingLog,
     Log,
-    no_log,
     progress_for,
     tell_census,
     values_of,
@@ -59,7 +59,8 @@ class Engine:
     to: a device that micro-batches are moved to, whatever they are made of; None leaves them.
     progress: shows a bar for each epoch, on the first rank only.
     log: a function that is called with the step and a dict of numbers (loss, grad_norm, weight,
-        lr, stepped) after each window.
+        lr, stepped) after each window. If it raises at its first call, so does the window; later
+        that is a warning, once, and the training goes on.
     tape: a Tape of your own, on which the engine writes down all that it does; left out, the latest
         events are kept in memory.
     checkpoint: a folder or an fsspec URL to save to and to resume from: every `save_every` steps,
@@ -112,9 +113,8 @@ class Engine:
         if deterministic:
             ask_for_determinism(gpu=on_gpu(self._owners.values()))
         self._move = mover(to)
-        self._logs = log is not None
-        self._log = log or no_log
         self._journal = Journal(tape)
+        self._log = None if log is None else ForgivingLog(log, self._journal)
         ranks = ranks_of(self._owners.values(), sync, self._journal)
         self._journal.rank = ranks.rank
         self._progress = progress_for(wanted=progress and ranks.first)
@@ -354,7 +354,7 @@ class Engine:
 
     def _tell(self, window: Window) -> None:
         self._progress.closed(window)
-        if self._logs:
+        if self._log is not None:
             rate = self._owners[window.owner].optimizer.param_groups[0]["lr"]
             prefix = "" if len(self._owners) == 1 else f"{window.owner}/"
             self._log(window.step, values_of(window, float(rate), prefix=prefix))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from torch import nn
 
+from gradkeeper.engine.journal import Journal, warn_at
 from gradkeeper.engine.owner import Owner, parameters_of
 
 if TYPE_CHECKING:
@@ -116,8 +117,31 @@ def windows_in(batches: int | None, size: int) -> int | None:
 Log = Callable[[int, Mapping[str, float]], object]
 
 
-def no_log(step: int, values: Mapping[str, float]) -> None:
-    return
+class ForgivingLog:
+    """A log that fails at its first call never worked: that is raised. One that has worked, and
+    fails when a disk is full or a server away, does not cost the training: it is told once, and
+    called again after the next window."""
+
+    def __init__(self, log: Log, journal: Journal) -> None:
+        self._log = log
+        self._journal = journal
+        self._works = False
+        self._told = False
+
+    def __call__(self, step: int, values: Mapping[str, float]) -> None:
+        try:
+            self._log(step, values)
+            self._works = True
+        except Exception as error:
+            if not self._works:
+                raise
+            if not self._told:
+                self._told = True
+                warn_at(
+                    self._journal.site,
+                    f"log= failed at step {step} ({type(error).__name__}: {error}): the training "
+                    "goes on, and calls it again after the next window",
+                )
 
 
 def values_of(window: "Window", rate: float, *, prefix: str) -> dict[str, float]:
