@@ -89,6 +89,39 @@ def fill_unreached(roots: "list[FSDPModule]") -> Undo:
     return lambda: set_to(False)
 
 
+def fill_waiting(roots: "list[FSDPModule]") -> None:
+    """Gradients that wait for their exchange lie apart where they are exchanged in another type.
+    What `fill_unreached` adds is of the parameters' type, and torch takes one type only: so zeros
+    wait beside them."""
+    for parameter in fsdp_parameters(roots):
+        whole = unsharded(parameter)
+        if whole is None or not whole.requires_grad or pending_apart(parameter) is not None:
+            continue
+        if parameter.reduce_dtype not in (None, whole.dtype):
+            parameter.unsharded_accumulated_grad = torch.zeros_like(
+                whole, dtype=parameter.reduce_dtype
+            )
+
+
+def spare_unrun(roots: "list[FSDPModule]") -> Undo:
+    """At the end of a backward that exchanges nothing, torch asks modules that have never run for
+    their gradients too, and fails: until undone, those are not asked before they have run."""
+    unrun = [parameter for parameter in fsdp_parameters(roots) if unsharded(parameter) is None]
+
+    def spared(parameter: Any) -> Callable[[], None]:
+        original: Callable[[], None] = parameter.to_accumulated_grad_if_needed
+        return lambda: None if unsharded(parameter) is None else original()
+
+    for parameter in unrun:
+        parameter.to_accumulated_grad_if_needed = spared(parameter)
+
+    def undo() -> None:
+        for parameter in unrun:
+            vars(parameter).pop("to_accumulated_grad_if_needed", None)
+
+    return undo
+
+
 def clear_pending(roots: "list[FSDPModule]") -> None:
     for group in _groups(roots):
         group._partial_reduce_output = None

@@ -25,10 +25,12 @@ from gradkeeper.torch_private import (
     data_parallel_size,
     divides_by,
     fill_unreached,
+    fill_waiting,
     fsdp_parameters,
     outputs_in,
     reduce_pending,
     sharded,
+    spare_unrun,
     unsharded,
     unsharded_parameters,
 )
@@ -169,9 +171,9 @@ class FSDPExchange(Exchange):
         self._forwards = Forwards()
         self._hooks: list[Any] = []
         self._reached = Reached(self._roots)
-        # Under "last" torch lays zeros beside gradients that waited in another type, and fails.
-        self.fills = every and can_fill_unreached(self._roots)
+        self.fills = can_fill_unreached(self._roots)
         self._stop_filling: Undo = lambda: None
+        self._stop_sparing: Undo = lambda: None
 
     def meet_before_forward(self, meet: Callable[[], None]) -> None:
         self._meet = meet
@@ -182,6 +184,8 @@ class FSDPExchange(Exchange):
         self._reached.forget()
         if self.fills:
             self._stop_filling = fill_unreached(self._roots)
+        if not self._every:
+            self._stop_sparing = spare_unrun(self._roots)
         # In front of FSDP's own hook, which gathers the parameters.
         before = self._model.register_forward_pre_hook(self._before_forward, prepend=True)
         after = self._model.register_forward_hook(self._after_forward)
@@ -198,6 +202,7 @@ class FSDPExchange(Exchange):
             hook.remove()
         self._hooks = []
         self._stop_filling()
+        self._stop_sparing()
         self._forwards.forget()
         self._set(True)
         self._set_all_reduce(True)
@@ -213,6 +218,8 @@ class FSDPExchange(Exchange):
         if sync is self._sync:
             return
         self._sync = sync
+        if sync and self.fills:
+            fill_waiting(self._roots)
         for root in self._roots:
             root.set_requires_gradient_sync(sync)
             root.set_is_last_backward(sync)

@@ -334,11 +334,12 @@ def check_same_items(statuses: list[Status], alike: list[list[int]]) -> None:
 
 
 def torn_apart(parameter: str, reached: list[bool]) -> str:
-    """Where gradients lie one behind the other, and are added up by their place."""
+    """Where gradients lie one behind the other, and are added up by their place, by a torch that
+    cannot have the others take part with zeros."""
     return (
         f"rank {reached.index(True)} reached {parameter} in this window and rank "
         f"{reached.index(False)} did not, so what they exchanged does not fit together: nothing "
-        'was spent. sync="every" adds up whatever each rank reached'
+        "was spent. A newer torch adds up whatever each rank reached"
     )
 
 
