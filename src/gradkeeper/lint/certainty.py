@@ -135,7 +135,7 @@ def _likelihood(run: Run, key: Key, runs: list[Run]) -> Callable[[Hashable], tup
 
     def order(name: Hashable) -> tuple[bool, bool]:
         answer = run.settings[name]
-        either_way = any(one.settings.get(name, answer) != answer for one in having)
+        either_way = any(other.settings.get(name, answer) != answer for other in having)
         return either_way, name not in near
 
     return order

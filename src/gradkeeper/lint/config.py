@@ -145,15 +145,15 @@ def codes(words: Iterable[str], rules: "Iterable[Rule]") -> frozenset[str]:
     known = {rule.code: rule.name for rule in rules}
     found: set[str] = set()
     for word in words:
-        for one in filter(None, (part.strip() for part in word.split(","))):
-            upper = one.upper()
+        for asked in filter(None, (part.strip() for part in word.split(","))):
+            upper = asked.upper()
             matches = {
                 code
                 for code, name in known.items()
-                if upper == "ALL" or one == name or (upper[:2] == "GK" and code.startswith(upper))
+                if upper == "ALL" or asked == name or (upper[:2] == "GK" and code.startswith(upper))
             }
             if not matches:
-                raise UnknownCodeError(one)
+                raise UnknownCodeError(asked)
             found |= matches
     return frozenset(found)
 

@@ -75,9 +75,9 @@ def _is_script(tree: ast.Module) -> bool:
 def _next_root(program: Program) -> Root | None:
     """A function that trains and was not come to; those that others of them call come later."""
     waiting = program.waiting = [
-        one
-        for one in program.waiting or program.project.facts.functions_that_train
-        if one.node not in program.visited and one.file in program.project.files
+        function
+        for function in program.waiting or program.project.facts.functions_that_train
+        if function.node not in program.visited and function.file in program.project.files
     ]
     if len(waiting) > MANY:
         # In a program this large, most are so called by chance: something else has the same name.
@@ -88,14 +88,14 @@ def _next_root(program: Program) -> Root | None:
     }
     waiting = [function for function in waiting if function.by_itself or others[function.node]]
     called = {word for function in waiting for word in others[function.node]}
-    for one in waiting:
-        if one.node.name not in called:
+    for function in waiting:
+        if function.node.name not in called:
             break
     else:
         if not waiting:
             return None
-        one = waiting[0]
-    return Root(one.file, one.node, one.home)
+        function = waiting[0]
+    return Root(function.file, function.node, function.home)
 
 
 def explore(program: Program, root: Root) -> list[Run]:

@@ -70,8 +70,8 @@ class Ignore:
             chain.append(parent)
             here = parent
         found = cls()
-        for one in reversed(chain):
-            found = found.with_file(one)
+        for file in reversed(chain):
+            found = found.with_file(file)
         return found
 
     def with_file(self, folder: str) -> "Ignore":

@@ -116,7 +116,7 @@ class Incremental:
         """The programs of the project; the same as before unless an import or a loop came in."""
         glances = (self._glance(path).sketch for path in paths)
         sketches = [glance for glance in glances if glance is not None]
-        outline = tuple((one.path, one.trains, one.imports) for one in sketches)
+        outline = tuple((sketch.path, sketch.trains, sketch.imports) for sketch in sketches)
         if outline != self._outline:
             self._programs = programs(sketches, Sources(self.held))
             self._outline = outline
@@ -180,7 +180,7 @@ class Incremental:
 
 def concerning(asked: set[str], whole: Program) -> Program:
     """Of a program, the files that are asked for, and those that import them: their callers."""
-    wanted = {one for path in whole.paths if path in asked for one in whole.affected_by(path)}
+    wanted = {file for path in whole.paths if path in asked for file in whole.affected_by(path)}
     return replace(whole, paths=[path for path in whole.paths if path in wanted])
 
 

@@ -290,7 +290,7 @@ def _cell(file: str, begin: int, end: int) -> Cell:
     places: list[int] = []
     for start, stop in strings:
         text += json.loads(file[start:stop])
-        places += [one.start() for one in CHARACTER.finditer(file, start + 1, stop - 1)]
+        places += [match.start() for match in CHARACTER.finditer(file, start + 1, stop - 1)]
     last = strings[-1][1] - 1 if strings else begin + 1
     between = file[strings[0][1] - 1 : strings[1][0] + 1] if len(strings) > 1 else ""
     return Cell(text, [*places, last], between)

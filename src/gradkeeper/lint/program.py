@@ -115,7 +115,11 @@ class Program:
         found = {path}
         waiting = [path]
         while waiting:
-            new = [one for one in self.imported_by.get(waiting.pop(), []) if one not in found]
+            new = [
+                importer
+                for importer in self.imported_by.get(waiting.pop(), [])
+                if importer not in found
+            ]
             found.update(new)
             waiting += new
         return [file for file in self.paths if file in found]
@@ -166,10 +170,10 @@ class Checked:
 
 def programs(sketches: Iterable[Sketch], sources: Sources = DISK) -> list[Program]:
     """Those in which something trains. Files that are only read along are in none of them."""
-    known = {os.path.abspath(one.path): one for one in sketches}
+    known = {os.path.abspath(sketch.path): sketch for sketch in sketches}
     asked = dict.fromkeys(known)
     edges = _edges(known, sources)
-    trains = {path for path, one in known.items() if one.trains}
+    trains = {path for path, sketch in known.items() if sketch.trains}
     callers: dict[str, set[str]] = {path: set() for path in known}
     for path, imported in edges.items():
         for file in imported:
@@ -188,7 +192,7 @@ def programs(sketches: Iterable[Sketch], sources: Sources = DISK) -> list[Progra
             continue
         members = _closure({path}, together)
         seen |= members
-        order = [one for one in _callers_first(members, edges) if one in asked]
+        order = [file for file in _callers_first(members, edges) if file in asked]
         imported_by = {
             known[file].path: [known[other].path for other in order if other in callers[file]]
             for file in order
@@ -237,9 +241,9 @@ class _Files:
                 self._along[path] = None
         return self._along.get(path)
 
-    def imported(self, one: Import, path: str, depth: int = 0) -> str | None:
+    def imported(self, wanted: Import, path: str, depth: int = 0) -> str | None:
         """The file that an import in this one leads to, through packages that only hand it on."""
-        level, module, name = one
+        level, module, name = wanted
         inner = self._locate(f"{module}.{name}" if module else name, level, path) if name else None
         if inner is not None:
             return inner
@@ -348,5 +352,7 @@ def _callers_first(members: set[str], edges: dict[str, set[str]]) -> list[str]:
             elif path not in seen:
                 seen.add(path)
                 stack.append((path, True))
-                stack += [(one, False) for one in sorted(edges[path] & members) if one not in seen]
+                stack += [
+                    (other, False) for other in sorted(edges[path] & members) if other not in seen
+                ]
     return order[::-1]

@@ -211,9 +211,9 @@ def _definitions_around(tree: ast.Module, node: ast.ClassDef) -> tuple[ast.AST, 
     """The functions and classes that a class lies in, outermost first."""
     waiting: list[tuple[ast.AST, tuple[ast.AST, ...]]] = [(tree, ())]
     while waiting:
-        one, around = waiting.pop()
-        if one is node:
+        inner_node, around = waiting.pop()
+        if inner_node is node:
             return around
-        inner = (*around, one) if isinstance(one, DEFINITIONS) else around
-        waiting.extend((child, inner) for child in ast.iter_child_nodes(one))
+        inner = (*around, inner_node) if isinstance(inner_node, DEFINITIONS) else around
+        waiting.extend((child, inner) for child in ast.iter_child_nodes(inner_node))
     return ()

@@ -83,7 +83,9 @@ class KeptGraphs:
 def _steps_held(value: object) -> set[int]:
     """The steps whose losses a total leads to, or a list holds."""
     if type(value) is list:
-        near = [_steps_held(one) for one in value[-MOST_ELEMENTS:] if type(one) is torch.Tensor]
+        near = [
+            _steps_held(tensor) for tensor in value[-MOST_ELEMENTS:] if type(tensor) is torch.Tensor
+        ]
         return set().union(*near)
     if type(value) is not torch.Tensor or value.grad_fn is None:
         return set()

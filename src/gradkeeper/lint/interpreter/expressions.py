@@ -405,8 +405,8 @@ class Expressions(State):
         if level == len(generators):
             take()
             return False
-        one = generators[level]
-        iterable = self.evaluate(one.iter).resolve(self.whole)
+        generator = generators[level]
+        iterable = self.evaluate(generator.iter).resolve(self.whole)
         most = 1 if iterable.endless() else MOST_COMPREHENDED
         open_ended = iterable.endless()
         count = 0
@@ -416,9 +416,9 @@ class Expressions(State):
             self.spend()
             # A generator hands its elements out from a frame of its own.
             frame, self.frame = self.frame, home
-            self.whole.assign(one.target, element)
+            self.whole.assign(generator.target, element)
             count += 1
-            if self._passes(one.ifs):
+            if self._passes(generator.ifs):
                 open_ended = self._generate(generators, level + 1, take) or open_ended
             self.frame = frame
             return count >= most
@@ -487,9 +487,9 @@ def _contained(m: Machine, element: Value, container: Value) -> bool | Condition
 
 def _same(m: Machine, left: Value, right: Value) -> bool | Condition:
     """`is`: of None every kind of value knows; of anything else only identity tells."""
-    for one, other in ((left, right), (right, left)):
+    for operand, other in ((left, right), (right, left)):
         if isinstance(other, Constant) and other.value is None:
-            return one.is_none(m)
+            return operand.is_none(m)
     if isinstance(left, Constant) and isinstance(right, Constant):
         return left.value is right.value
     if left.key == right.key:

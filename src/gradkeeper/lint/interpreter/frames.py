@@ -124,13 +124,13 @@ class Loop:
 
     def goes_over(self, value: Value) -> bool:
         """Whether its elements are those of this value, wrapped or not."""
-        one = self.iterable
-        while one is not None:
-            if one is value:
+        iterable = self.iterable
+        while iterable is not None:
+            if iterable is value:
                 return True
-            one = getattr(one, "of", None)
-            if isinstance(one, tuple):
-                return any(value is part or getattr(part, "of", None) is value for part in one)
+            iterable = getattr(iterable, "of", None)
+            if isinstance(iterable, tuple):
+                return any(value is part or getattr(part, "of", None) is value for part in iterable)
         return False
 
 

@@ -222,27 +222,31 @@ class Machine(Statements):
         spec = code.args
         defaults = [self.evaluate(default) for default in spec.defaults]
         named = {
-            one.arg: self.evaluate(value)
-            for one, value in zip(spec.kwonlyargs, spec.kw_defaults, strict=True)
+            argument.arg: self.evaluate(value)
+            for argument, value in zip(spec.kwonlyargs, spec.kw_defaults, strict=True)
             if value is not None
         }
         return Function(code, self.frame, defaults, named, self.frame.home)
 
     def decorate(self, decorators: list[ast.expr], made: Value) -> Value:
-        for one in reversed(decorators):
-            name = one.id if isinstance(one, ast.Name) else ""
+        for expression in reversed(decorators):
+            name = expression.id if isinstance(expression, ast.Name) else ""
             if isinstance(made, Function) and name in ("staticmethod", "classmethod", "property"):
                 kinds = {"staticmethod": StaticMethod, "classmethod": ClassMethod}
                 made = kinds.get(name, Property)(made)
                 continue
-            if isinstance(one, ast.Attribute) and one.attr in ("setter", "getter", "deleter"):
-                return self.frame.names.get(getattr(one.value, "id", ""), made)
-            decorator = self.evaluate(one)
+            if isinstance(expression, ast.Attribute) and expression.attr in (
+                "setter",
+                "getter",
+                "deleter",
+            ):
+                return self.frame.names.get(getattr(expression.value, "id", ""), made)
+            decorator = self.evaluate(expression)
             changed = self.libraries.decorated(self, decorator, made)
             if changed is not None:
                 made = changed
             elif isinstance(decorator, (Function, Class)):
-                self.node = one
+                self.node = expression
                 result = decorator.call(Call(self, [made]))
                 made = made if isinstance(result, Unknown) else result
         return made

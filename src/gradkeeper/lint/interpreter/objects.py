@@ -323,10 +323,10 @@ class Class(Value):
         found: dict[int, Class] = {}
         waiting: list[Value] = [self]
         while waiting and len(found) < 32:
-            one = waiting.pop(0)
-            if isinstance(one, Class) and id(one.code) not in found:
-                found[id(one.code)] = one
-                waiting = [*one.bases, *waiting]
+            cls = waiting.pop(0)
+            if isinstance(cls, Class) and id(cls.code) not in found:
+                found[id(cls.code)] = cls
+                waiting = [*cls.bases, *waiting]
         self._line = list(found.values())
         return self._line
 
@@ -763,17 +763,17 @@ class Iterated(Value):
 
 def flatten(values: list[Value]) -> list[Value]:
     """The values and what collections among them hold."""
-    for one in values:
-        if one.HOLDS and one.held():
+    for value in values:
+        if value.HOLDS and value.held():
             break
     else:
         return values
     found: list[Value] = []
     waiting = values[::-1]
     while waiting and len(found) < 512:
-        one = waiting.pop()
-        found.append(one)
-        waiting.extend(list(one.held())[::-1])
+        value = waiting.pop()
+        found.append(value)
+        waiting.extend(list(value.held())[::-1])
     return found
 
 

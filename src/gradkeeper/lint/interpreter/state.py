@@ -423,10 +423,14 @@ class State:
 
     def keep_product(self, made: Value, *factors: Value) -> None:
         """`steps * accumulation`: so many rounds fill whole windows."""
-        for one in factors:
-            known = isinstance(one, Constant) and type(one.value) is int
-            if known or self.is_numbered(one) or (isinstance(one, Unknown) and self.is_size(one)):
-                self.multiples[made.key] = one
+        for factor in factors:
+            known = isinstance(factor, Constant) and type(factor.value) is int
+            if (
+                known
+                or self.is_numbered(factor)
+                or (isinstance(factor, Unknown) and self.is_size(factor))
+            ):
+                self.multiples[made.key] = factor
 
     def whole_windows(self, rounds: int, number: Value) -> int:
         """As many rounds at least, and a multiple of what the number is a multiple of."""
@@ -698,15 +702,15 @@ def _is_data(value: Value) -> bool:
     return isinstance(value, Constant)
 
 
-def _are_two(one: Value, other: Value) -> bool:
+def _are_two(value: Value, other: Value) -> bool:
     """Two constants, or two attributes of one thing, as members of an enumeration are."""
-    if isinstance(one, Constant):
-        return isinstance(other, Constant) and one.value != other.value
-    if not isinstance(one, Unknown) or not isinstance(other, Unknown):
+    if isinstance(value, Constant):
+        return isinstance(other, Constant) and value.value != other.value
+    if not isinstance(value, Unknown) or not isinstance(other, Unknown):
         return False
-    if one.of is None or other.of is None or one.of.key != other.of.key:
+    if value.of is None or other.of is None or value.of.key != other.of.key:
         return False
-    return bool(one.name and other.name) and one.name != other.name
+    return bool(value.name and other.name) and value.name != other.name
 
 
 def _counts(value: Value) -> bool:

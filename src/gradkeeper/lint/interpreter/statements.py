@@ -256,9 +256,9 @@ class Statements(Expressions):
             self._merge(table, name, condition, first, second)
         if isinstance(signal, Return) and isinstance(other, Return):
             return Return(either(condition, signal.value, other.value, self.whole))
-        for one, test in ((signal, condition), (other, condition.negate())):
-            if isinstance(one, Return):
-                self.frame.returns.append((test, one.value))
+        for way, test in ((signal, condition), (other, condition.negate())):
+            if isinstance(way, Return):
+                self.frame.returns.append((test, way.value))
         return None
 
     def _undo(self, written: list[tuple[dict[Any, Any], Any, Any]]) -> dict[Any, Any]:
@@ -322,8 +322,8 @@ class Statements(Expressions):
                 answers = [self._matches(part, subject) for part in pattern.patterns]
                 if True in answers:
                     return True
-                open_ones = [one for one in answers if isinstance(one, Condition)]
-                return open_ones[0] if open_ones else False
+                unanswered = [answer for answer in answers if isinstance(answer, Condition)]
+                return unanswered[0] if unanswered else False
             case ast.MatchSequence():
                 for place, part in enumerate(pattern.patterns):
                     self._matches(part, subject.item(m, Constant(place)))

@@ -635,8 +635,8 @@ def arithmetic(sign: str, left: object, right: object) -> object:
     return result
 
 
-def _long(one: object, times: object) -> bool:
-    return isinstance(one, (str, bytes)) and isinstance(times, int) and len(one) * times > 10_000
+def _long(text: object, times: object) -> bool:
+    return isinstance(text, (str, bytes)) and isinstance(times, int) and len(text) * times > 10_000
 
 
 NONE = Constant(None)

@@ -81,8 +81,8 @@ class Leaf:
 def atoms(leaves: Iterable[Leaf]) -> Iterator[Leaf]:
     """The leaves as they have been told apart by now, each once."""
     whole = dict.fromkeys(leaves)
-    for one in whole:
-        if one.parts:
+    for leaf in whole:
+        if leaf.parts:
             return _parts_of(whole)
     return iter(whole)
 
@@ -91,14 +91,14 @@ def _parts_of(leaves: Iterable[Leaf]) -> Iterator[Leaf]:
     seen: set[int] = set()
     stack = list(leaves)[::-1]
     while stack:
-        one = stack.pop()
-        if id(one) in seen:
+        leaf = stack.pop()
+        if id(leaf) in seen:
             continue
-        seen.add(id(one))
-        if one.parts:
-            stack.extend(reversed(one.parts))
+        seen.add(id(leaf))
+        if leaf.parts:
+            stack.extend(reversed(leaf.parts))
         else:
-            yield one
+            yield leaf
 
 
 def leaves_in(sources: Sources) -> Leaves:

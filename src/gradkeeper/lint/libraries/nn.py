@@ -343,8 +343,8 @@ class Module(StandIn):
 
     @visible
     def extend(self, call: Call) -> Value:
-        for one in call.m.list_of(call.args[0]).values if call.args else ():
-            self.set_attribute(call.m, str(len(self.children)), one)
+        for module in call.m.list_of(call.args[0]).values if call.args else ():
+            self.set_attribute(call.m, str(len(self.children)), module)
         return self.me
 
     def augment(self, m: Machine, sign: str, change: Value) -> Value | None:

@@ -362,7 +362,9 @@ class Scheduler(StandIn):
     ) -> None:
         self.of = of
         given = made_by.values() if made_by is not None else ()
-        self.factors = [one.of for x in given for one in x.sources() if isinstance(one, Times)]
+        self.factors = [
+            source.of for x in given for source in x.sources() if isinstance(source, Times)
+        ]
         """What its length was multiplied by."""
         self.metric = metric
         self.seen = seen
@@ -388,7 +390,7 @@ class Scheduler(StandIn):
         frozen = self.frozen_while is not None and self.frozen_while(m)
         if isinstance(of, Optimizer) and not frozen and not early:
             # One whose length was multiplied by the window's is meant to move on with each batch.
-            fed = bool(call.values()) or any(one in m.numbers for one in self.factors)
+            fed = bool(call.values()) or any(factor in m.numbers for factor in self.factors)
             m.state(Tape).note(
                 m, ev.Tick, owner=of.owner, scheduler=self.label, metric=self.metric or fed
             )

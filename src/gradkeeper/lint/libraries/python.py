@@ -476,11 +476,11 @@ class Chained(Value):
             nonlocal ended, count
             count += 1
             ended = body(element)
-            return ended or (one.endless() and count >= m.plan.rounds)
+            return ended or (iterable.endless() and count >= m.plan.rounds)
 
-        for one in self.of:
+        for iterable in self.of:
             count = 0
-            one.for_each(m, each)
+            iterable.for_each(m, each)
             if ended:
                 return
 

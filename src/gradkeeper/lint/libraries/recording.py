@@ -93,10 +93,10 @@ class Factor:
         if self.number is not None and other.number is not None:
             number = self.number * other.number
         above, below = [*self.above, *other.above], [*self.below, *other.below]
-        for one in list(above):
-            if one in below:
-                above.remove(one)
-                below.remove(one)
+        for key in list(above):
+            if key in below:
+                above.remove(key)
+                below.remove(key)
         return Factor(
             number,
             tuple(above),
@@ -119,11 +119,11 @@ class Factor:
 
     def value(self, numbers: dict[Hashable, int]) -> float | None:
         result = self.number
-        for one in self.above:
-            known = numbers.get(one)
+        for key in self.above:
+            known = numbers.get(key)
             result = None if known is None or result is None else result * known
-        for one in self.below:
-            known = numbers.get(one)
+        for key in self.below:
+            known = numbers.get(key)
             result = None if not known or result is None else result / known
         if self.by_data and result == 1.0:
             return None  # items of this batch, or of the whole window?

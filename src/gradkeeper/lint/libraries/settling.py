@@ -103,8 +103,8 @@ def _kept(tape: Tape) -> Iterator[Note]:
 
 def _names(targets: Iterable[Leaf | Owner], accounts: dict[Leaf, str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
-    for one in atoms(expanded(targets)):
-        found[accounts[one]] = None
+    for leaf in atoms(expanded(targets)):
+        found[accounts[leaf]] = None
     return tuple(sorted(found))
 
 
@@ -220,7 +220,7 @@ def _settle_owners(m: Machine, tape: Tape) -> None:
 def _reached(tape: Tape, *, for_inputs: bool = True) -> dict[Site, dict[Leaf, None]]:
     """By line of a backward: what it credits. Also of those that were made for inputs' sake?"""
     found: dict[Site, dict[Leaf, None]] = {}
-    told = {(id(one.site), one.targets): one for one in tape.notes if one.kind is ev.Backward}
+    told = {(id(note.site), note.targets): note for note in tape.notes if note.kind is ev.Backward}
     for note in told.values():
         if note.fields["leaf"] and not for_inputs:
             continue
@@ -258,10 +258,13 @@ def _share_out(
             stepped.add(note.owner.name)
             mine = claims.get(note.owner)
             reach = dict.fromkeys(
-                leaf for one in last for leaf in atoms(expanded(one.targets)) if leaf not in owned
+                leaf
+                for backward in last
+                for leaf in atoms(expanded(backward.targets))
+                if leaf not in owned
             )
             claims[note.owner] = reach if mine is None else {x: None for x in mine if x in reach}
-            lines.setdefault(note.owner, set()).update(one.site for one in last)
+            lines.setdefault(note.owner, set()).update(backward.site for backward in last)
             if reach:
                 told.add(note.owner)
     if _zeroes_unclaimed(tape, owned.union(*claims.values())):
@@ -303,7 +306,7 @@ def _split_shared(claims: dict[Owner, dict[Leaf, None]], lines: dict[Owner, set[
     for owner, leaves in claims.items():
         groups.setdefault(frozenset(leaves), []).append(owner)
     for shared, owners in groups.items():
-        if shared and any(lines[one] != lines[owners[0]] for one in owners):
+        if shared and any(lines[owner] != lines[owners[0]] for owner in owners):
             together = False
         rest = list(atoms(shared))
         for owner in owners[:-1]:

@@ -299,7 +299,7 @@ class Tensor(StandIn):
         called = m.node.func if isinstance(m.node, ast.Call) else None
         if among and m.state(Modes).grad and _graphs_of(self) and isinstance(called, ast.Attribute):
             held = [
-                one for value in among if isinstance(value, Tensor) for one in _graphs_of(value)
+                graph for value in among if isinstance(value, Tensor) for graph in _graphs_of(value)
             ]
             m.state(Tape).totals[m.site()] = (last_name(called.value), tuple(held[-MOST_GRAPHS:]))
 
@@ -557,7 +557,7 @@ def retains(call: Call, *, place: int | None = None) -> bool:
     asked = [call.kwargs.get("retain_graph"), call.kwargs.get("create_graph")]
     if place is not None:
         asked += call.args[place : place + 2]
-    return any(one is not None and one.truth(call.m) is not False for one in asked)
+    return any(option is not None and option.truth(call.m) is not False for option in asked)
 
 
 def _may_be_loss(value: Value) -> bool:
@@ -636,14 +636,14 @@ def credit(
         graph.freed_at = tape.steps
     sources = tensor.sources()
     passes = [source for source in sources if isinstance(source, Pass)]
-    then = {leaf for one in passes for leaf in one.live}
-    still = {leaf for one in passes for leaf in one.frozen} - then
+    then = {leaf for call in passes for leaf in call.live}
+    still = {leaf for call in passes for leaf in call.frozen} - then
     live = [leaf for leaf in atoms(leaves_in(sources)) if leaf.requires_grad and leaf not in still]
     wanted = [leaf for leaf in live if not leaf.asked_for] or live
     # PyTorch refuses a loss of which nothing wanted a gradient: then something is missing here.
     opened = OPEN in tensor.others or not (live or then) or _is_gone(passes)
-    for one in passes if not retains else ():
-        one.freed = True
+    for call in passes if not retains else ():
+        call.freed = True
     inputs = [leaf for leaf in wanted if leaf.tensor and not leaf.trainable]
     for_inputs = _is_for_inputs(m, inputs, wanted)
     if not for_inputs and len(inputs) < len(wanted):
@@ -695,7 +695,7 @@ def credit(
 
 def _is_gone(passes: list[Pass]) -> bool:
     """PyTorch refuses to go through a graph again: something is missing that made a new one."""
-    return bool(passes) and all(one.freed for one in passes)
+    return bool(passes) and all(call.freed for call in passes)
 
 
 def _is_for_inputs(m: Machine, inputs: list[Leaf], wanted: list[Leaf]) -> bool:
@@ -710,7 +710,7 @@ def _begin_batch(m: Machine, tape: Tape, sources: Sources) -> None:
     if tape.round_due is None:
         return
     source, site = tape.round_due
-    fetched = {one.serial for one in sources if isinstance(one, Fetched)}
+    fetched = {source.serial for source in sources if isinstance(source, Fetched)}
     if fetched:
         newest = _batch_around(m, fetched) or max(fetched)
         before, tape.newest = tape.newest, max(tape.newest, newest)

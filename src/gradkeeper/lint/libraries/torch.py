@@ -301,7 +301,7 @@ def _backward(call: Call) -> Value:
 
 
 def mix_losses(m: Machine, given: Value) -> Tensor:
-    parts = [as_tensor(m, one) for one in given.held()] or [as_tensor(m, given)]
+    parts = [as_tensor(m, part) for part in given.held()] or [as_tensor(m, given)]
     made = mix(m, "losses", *parts)
     made.factor, made.reduction = parts[0].factor, parts[0].reduction
     made.scaler = parts[0].scaler
@@ -314,8 +314,8 @@ def _autograd_grad(call: Call) -> Value:
     if keeps is None or keeps.truth(m) is False:
         return m.unknown("gradients", data=True, fixed=False)
     inputs = call.argument(1, "inputs") or NONE
-    for one in flatten([inputs]):
-        tensor = as_tensor(m, one) if isinstance(one, (Tensor, Unknown)) else None
+    for value in flatten([inputs]):
+        tensor = as_tensor(m, value) if isinstance(value, (Tensor, Unknown)) else None
         if tensor is not None and tensor.leaf is not None:
             tensor.leaf.asked_for = True
     return mix(m, "gradients", *call.values())

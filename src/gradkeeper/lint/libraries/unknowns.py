@@ -91,9 +91,9 @@ def as_optimizer(m: Machine, value: Value) -> Optimizer | None:
     """An unknown value that is stepped and zeroed, or handed to a scaler to be stepped."""
     value = value.resolve(m)
     native = getattr(value, "native", None)
-    for one in (value, native):
-        if isinstance(one, Optimizer):
-            return one
+    for candidate in (value, native):
+        if isinstance(candidate, Optimizer):
+            return candidate
     if not isinstance(value, Unknown):
         return None
     role = role_of(m, value)
@@ -162,9 +162,9 @@ def _from_elsewhere(name: str, *, handed_in: bool) -> Module:
 def _around(m: Machine, value: Unknown) -> Module | None:
     """Made of a network, by code that is not seen: a wrapper, with that network's parameters."""
     inside = set(leaves_in(value.sources()))
-    for one in m.state(Roles).given.get(value.key, ()):
-        if kind_of(m, one) == "module":
-            inside.update(as_module(m, one).leaves())
+    for part in m.state(Roles).given.get(value.key, ()):
+        if kind_of(m, part) == "module":
+            inside.update(as_module(m, part).leaves())
     if not inside:
         return None
     name = name_of(m, value)
@@ -458,23 +458,23 @@ def unseen(what: Value, call: Call) -> Value:
     handed: dict[Owner, None] = {}
     roles = m.state(Roles).found
     given = flatten(values)
-    for one in given if receiver is None else [*flatten([receiver]), *given]:
-        if type(one) is Constant:
+    for value in given if receiver is None else [*flatten([receiver]), *given]:
+        if type(value) is Constant:
             continue
-        if isinstance(one, Unknown):
-            role = roles.get(one.key)
+        if isinstance(value, Unknown):
+            role = roles.get(value.key)
             if isinstance(role, Optimizer):
-                escaped(m, role, last, own=one is receiver)
+                escaped(m, role, last, own=value is receiver)
                 handed[role.owner] = None
-        elif isinstance(one, Tensor):
-            tensors = tensors or bool(one.flow) or OPEN in one.others
-            factor_known = factor_known and one.factor.number == 1.0 and not one.factor.below
-        elif isinstance(one, Optimizer):
-            escaped(m, one, last, own=one is receiver)
-            handed[one.owner] = None
-        elif isinstance(one, (Function, Method)):
-            escape_function(m, one)
-    dull = all(type(one) in DULL for one in given)
+        elif isinstance(value, Tensor):
+            tensors = tensors or bool(value.flow) or OPEN in value.others
+            factor_known = factor_known and value.factor.number == 1.0 and not value.factor.below
+        elif isinstance(value, Optimizer):
+            escaped(m, value, last, own=value is receiver)
+            handed[value.owner] = None
+        elif isinstance(value, (Function, Method)):
+            escape_function(m, value)
+    dull = all(type(value) in DULL for value in given)
     if not dull:
         lend(values)
     holding = held_by(m, what)
@@ -567,11 +567,11 @@ def _is_trained(value: Value) -> bool:
 def _keeps_parameters(m: Machine, what: Value) -> bool:
     """It, or what it is a part of, was given parameters: what it says may be made of them."""
     keepers = m.state(Roles).keepers
-    one: Value | None = what
-    while keepers and isinstance(one, Unknown):
-        if one.key in keepers:
+    whole: Value | None = what
+    while keepers and isinstance(whole, Unknown):
+        if whole.key in keepers:
             return True
-        one = one.of
+        whole = whole.of
     return False
 
 
@@ -590,10 +590,10 @@ def held_by(m: Machine, what: Value) -> dict[Owner, None]:
     found: dict[Owner, None] = {}
     if not holders:
         return found
-    one: Value | None = what
-    while isinstance(one, Unknown):
-        found.update(holders.get(one.key, {}))
-        one = one.of
+    whole: Value | None = what
+    while isinstance(whole, Unknown):
+        found.update(holders.get(whole.key, {}))
+        whole = whole.of
     return found
 
 
@@ -624,20 +624,20 @@ def _holds_weights(m: Machine, values: list[Value]) -> bool:
     seen: set[Hashable] = set()
     waiting = list(flatten(values))
     while waiting:
-        one = waiting.pop()
-        module = module_of(one)
-        if module is None and (isinstance(one, Optimizer) or leaves_in(one.sources())):
+        value = waiting.pop()
+        module = module_of(value)
+        if module is None and (isinstance(value, Optimizer) or leaves_in(value.sources())):
             return True
         if module is not None and _has_an_owner(m, module):
             return True
-        if isinstance(one, Unknown) and isinstance(role_of(m, one), (Optimizer, Module)):
+        if isinstance(value, Unknown) and isinstance(role_of(m, value), (Optimizer, Module)):
             return True
-        if not isinstance(one, Instance) or one.key in seen:
+        if not isinstance(value, Instance) or value.key in seen:
             continue
-        if one.invented or len(seen) >= MOST_OBJECTS:
+        if value.invented or len(seen) >= MOST_OBJECTS:
             return True
-        seen.add(one.key)
-        waiting += flatten([*one.attributes.values(), *one.given])
+        seen.add(value.key)
+        waiting += flatten([*value.attributes.values(), *value.given])
     return False
 
 
