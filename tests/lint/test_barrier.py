@@ -9,7 +9,7 @@ import pytest
 from gradkeeper.cli import main
 from gradkeeper.lint import check, check_source, explore
 from gradkeeper.lint.check import rehearse_files
-from gradkeeper.lint.program import Checked, Program
+from gradkeeper.lint.program import Checked, ProgramFiles
 from gradkeeper.rules import ALL
 from tests.lint.linting import HEAD, loop
 
@@ -127,7 +127,7 @@ def test_the_user_may_still_interrupt_and_sees_no_traceback(
     assert capsys.readouterr() == ("", said)
 
 
-def dies_on_three(program: Program) -> dict[str, Checked]:
+def dies_on_three(program: ProgramFiles) -> dict[str, Checked]:
     if "3" in program.paths:
         os._exit(1)
     return {path: Checked(unused=[(path, "seen")]) for path in program.paths}
@@ -135,7 +135,7 @@ def dies_on_three(program: Program) -> dict[str, Checked]:
 
 def test_a_process_that_dies_takes_one_file_with_it() -> None:
     numbers = range(0, 40, 2)
-    made = [Program([str(number), str(number + 1)]) for number in numbers]
+    made = [ProgramFiles([str(number), str(number + 1)]) for number in numbers]
 
     results: dict[str, Checked] = {}
     for _, some in check._on_cores(dies_on_three, made, check._all_died, 2):

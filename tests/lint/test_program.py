@@ -7,7 +7,7 @@ import pytest
 from gradkeeper.cli import main
 from gradkeeper.lint.check import check_files, check_program
 from gradkeeper.lint.files import Sources, find
-from gradkeeper.lint.program import Program, programs, sketch
+from gradkeeper.lint.program import ProgramFiles, programs, sketch
 from gradkeeper.model.finding import Severity
 
 TRAIN = """\
@@ -125,7 +125,7 @@ def test_a_circle_of_imports_ends() -> None:
 
 
 def test_a_change_affects_those_who_import_the_file_at_any_depth() -> None:
-    program = Program(["main", "lib", "engine", "net"], {"engine": ["lib"], "lib": ["main"]})
+    program = ProgramFiles(["main", "lib", "engine", "net"], {"engine": ["lib"], "lib": ["main"]})
 
     assert program.affected_by("engine") == ["main", "lib", "engine"]
     assert program.affected_by("net") == ["net"]
@@ -240,7 +240,7 @@ def test_a_file_beside_is_judged_by_its_own_settings(capsys: pytest.CaptureFixtu
 def test_a_file_that_is_gone_before_it_is_checked_is_told() -> None:
     Path("there.py").write_text(TRAIN.format(zero="pass"))
 
-    found = check_program(Program(["there.py", "gone.py"]))
+    found = check_program(ProgramFiles(["there.py", "gone.py"]))
 
     assert {one.findings[0].rule for one in found.values()} == {"GK001"}
 

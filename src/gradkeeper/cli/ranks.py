@@ -51,9 +51,9 @@ def findings_of_all(
     """On the rank that writes; None on the others, which send theirs."""
     if _alone():
         return watch.findings
-    from gradkeeper.watcher.ranks import HURRY, PATIENCE, Kept, gather
+    from gradkeeper.watcher.ranks import HURRY, PATIENCE, RankNews, gather
 
-    kept = Kept(watch.runs if ended_well else None, watch.replicas)
+    kept = RankNews(watch.runs if ended_well else None, watch.replicas)
     patience = HURRY if hurried else PATIENCE
     try:
         everybody = gather(watch.findings, kept, watch.tape.record, patience)

@@ -59,11 +59,11 @@ def moved(batch: Any, device: torch.device) -> Any:
 SOURCE = "loader"
 
 
-class _End:
+class _EpochEnd:
     """In place of a batch when the epoch is over."""
 
 
-END = _End()
+END = _EpochEnd()
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from gradkeeper.lint import suppress
 from gradkeeper.lint.columns import in_letters
 from gradkeeper.lint.files import DISK, Sources, decode
 from gradkeeper.lint.parsing import TOO_DEEP, not_checked, parse, unparsable
-from gradkeeper.lint.program import Checked, Program, Sketch, may_train, programs, sketch
+from gradkeeper.lint.program import Checked, ProgramFiles, Sketch, may_train, programs, sketch
 from gradkeeper.model.finding import Finding
 
 T = TypeVar("T")
@@ -143,10 +143,10 @@ def _died(path: str) -> tuple[list[str], _Glance]:
     return [], _Glance(Checked([not_checked(path, why)]))
 
 
-def _all_died(program: Program) -> tuple[list[Program], dict[str, Checked] | None]:
+def _all_died(program: ProgramFiles) -> tuple[list[ProgramFiles], dict[str, Checked] | None]:
     """Of several files, each by itself: one of them did it."""
     if len(program.paths) > 1:
-        return [Program([path]) for path in program.paths], None
+        return [ProgramFiles([path]) for path in program.paths], None
     return [], {path: _died(path)[1].checked for path in program.paths}
 
 
@@ -178,7 +178,7 @@ def check_bytes(
 
 
 def check_program(
-    program: Program,
+    program: ProgramFiles,
     *,
     fixes: bool = True,
     rules: "Iterable[Rule] | None" = None,
@@ -197,7 +197,7 @@ def check_program(
 
 
 def _check_program(
-    program: Program, chosen: "tuple[Rule, ...]", sources: Sources, *, fixes: bool
+    program: ProgramFiles, chosen: "tuple[Rule, ...]", sources: Sources, *, fixes: bool
 ) -> dict[str, Checked]:
     found: dict[str, Checked] = {}
     trees: dict[str, ast.Module] = {}
@@ -257,7 +257,7 @@ def _silenced(
 
 
 def _attach(
-    found: dict[str, Checked], program: Program, rules: "tuple[Rule, ...]", sources: Sources
+    found: dict[str, Checked], program: ProgramFiles, rules: "tuple[Rule, ...]", sources: Sources
 ) -> None:
     """Fixes, each tried on the files whose findings it may change."""
     for path, checked in found.items():
@@ -265,7 +265,7 @@ def _attach(
         if not checked.findings or not affected:
             continue
         known = [finding for other in affected for finding in found[other].findings]
-        alone = Program(affected)
+        alone = ProgramFiles(affected)
         work = partial(_with_fixes, path, checked, known, alone, rules, sources)
         fixed = guarded(path, work)
         if fixed is not checked:  # a fix could not even be tried
@@ -277,7 +277,7 @@ def _with_fixes(
     path: str,
     checked: Checked,
     known: list[Finding],
-    program: Program,
+    program: ProgramFiles,
     rules: "tuple[Rule, ...]",
     sources: Sources,
 ) -> Checked:

@@ -24,7 +24,7 @@ LONGEST = 60
 
 
 @dataclass(slots=True)
-class _Story:
+class _LoopStory:
     """What the runs that came to a loop have shown of it."""
 
     rehearsals: int = 0
@@ -47,7 +47,7 @@ class Coverage:
     def __init__(self) -> None:
         self.spent = False
         """The budget was used up before everything was rehearsed."""
-        self._stories: dict[ast.AST, _Story] = {}
+        self._stories: dict[ast.AST, _LoopStory] = {}
 
     def add(
         self,
@@ -63,7 +63,7 @@ class Coverage:
         settings = [question for question in questions if question.fixed]
         doubts = list(doubts)
         for node, rounds in tape.loops.items():
-            story = self._stories.setdefault(node, _Story())
+            story = self._stories.setdefault(node, _LoopStory())
             steps = tape.steps_by_loop.get(id(node), 0)
             story.rehearsals += 1
             story.begins[begin] = None
@@ -102,7 +102,7 @@ class Coverage:
             doubts=() if story.clear else tuple(story.doubts),
         )
 
-    def _why(self, story: _Story) -> str:
+    def _why(self, story: _LoopStory) -> str:
         if not story.ended:
             return next((reason for reason in CUT_SHORT if reason in story.doubts), TOO_LARGE)
         if story.doubts and not story.clear:

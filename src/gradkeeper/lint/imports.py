@@ -106,7 +106,7 @@ class Project:
 
     def module(self, m: Machine, name: str, level: int, file: str) -> OwnModule | None:
         """A module of the project, one in each run."""
-        loaded = m.state(Loaded)
+        loaded = m.state(LoadedModules)
         path = self._locate(name, level, file)
         if path is None:
             return None
@@ -178,7 +178,7 @@ class Project:
         return found
 
 
-class Loaded:
+class LoadedModules:
     """The modules that a run has come to so far."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from gradkeeper.lint.check import check_notebook, check_program, guarded
 from gradkeeper.lint.files import Sources, find
 from gradkeeper.lint.parsing import parse, unparsable
-from gradkeeper.lint.program import Checked, Program, Sketch, programs, sketch
+from gradkeeper.lint.program import Checked, ProgramFiles, Sketch, programs, sketch
 from gradkeeper.model.finding import Finding
 
 MOST_FILES = 20_000
@@ -27,7 +27,7 @@ Outline = tuple[tuple[str, bool, tuple[tuple[int, str, str], ...]], ...]
 
 
 @dataclass(slots=True)
-class _Kept:
+class _Verdict:
     """What was said, and what it was said of."""
 
     reads: dict[str, Digest]
@@ -77,8 +77,8 @@ class Incremental:
     _stamps: dict[str, tuple[Stamp, Digest]] = field(default_factory=dict)
     _known: dict[str, _Known] = field(default_factory=dict)
     _outline: Outline = ()
-    _programs: list[Program] = field(default_factory=list)
-    _said: dict[tuple[str, ...], _Kept] = field(default_factory=dict)
+    _programs: list[ProgramFiles] = field(default_factory=list)
+    _said: dict[tuple[str, ...], _Verdict] = field(default_factory=dict)
 
     def look_around(self) -> None:
         """Lists the files anew. A new file may be what an import leads to."""
@@ -112,7 +112,7 @@ class Incremental:
                 results[path] = self._alone(path)
         return results
 
-    def _divided(self, paths: list[str]) -> list[Program]:
+    def _divided(self, paths: list[str]) -> list[ProgramFiles]:
         """The programs of the project; the same as before unless an import or a loop came in."""
         glances = (self._glance(path).sketch for path in paths)
         sketches = [glance for glance in glances if glance is not None]
@@ -131,14 +131,14 @@ class Incremental:
             self._known[path] = known
         return known
 
-    def _of_program(self, program: Program) -> dict[str, Checked]:
+    def _of_program(self, program: ProgramFiles) -> dict[str, Checked]:
         key = tuple(program.paths)
         kept = self._said.get(key)
         if kept is None or any(self._digest(path) != old for path, old in kept.reads.items()):
             self.rehearsed += 1
             sources = _Reading(self.held)
             said = check_program(program, fixes=self.fixes, sources=sources)
-            kept = self._said[key] = _Kept(sources.reads, said)
+            kept = self._said[key] = _Verdict(sources.reads, said)
         return kept.said
 
     def _alone(self, path: str) -> Checked:
@@ -178,7 +178,7 @@ class Incremental:
             return None
 
 
-def concerning(asked: set[str], whole: Program) -> Program:
+def concerning(asked: set[str], whole: ProgramFiles) -> ProgramFiles:
     """Of a program, the files that are asked for, and those that import them: their callers."""
     wanted = {file for path in whole.paths if path in asked for file in whole.affected_by(path)}
     return replace(whole, paths=[path for path in whole.paths if path in wanted])

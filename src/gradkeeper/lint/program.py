@@ -104,7 +104,7 @@ def imports_in(raw: bytes) -> Iterator[Import]:
 
 
 @dataclass(slots=True)
-class Program:
+class ProgramFiles:
     """Files that import one another, callers first."""
 
     paths: list[str]
@@ -154,7 +154,7 @@ class Checked:
     training: list[TrainingLoop] = field(default_factory=list)
     traceback: str = ""
     """Of the fault in gradkeeper itself that ended this check."""
-    program: Program | None = None
+    program: ProgramFiles | None = None
     """The files that it was checked with."""
 
     @property
@@ -168,7 +168,7 @@ class Checked:
         return sum(not loop.why for loop in self.training)
 
 
-def programs(sketches: Iterable[Sketch], sources: Sources = DISK) -> list[Program]:
+def programs(sketches: Iterable[Sketch], sources: Sources = DISK) -> list[ProgramFiles]:
     """Those in which something trains. Files that are only read along are in none of them."""
     known = {os.path.abspath(sketch.path): sketch for sketch in sketches}
     asked = dict.fromkeys(known)
@@ -197,7 +197,7 @@ def programs(sketches: Iterable[Sketch], sources: Sources = DISK) -> list[Progra
             known[file].path: [known[other].path for other in order if other in callers[file]]
             for file in order
         }
-        found.append(Program([known[file].path for file in order], imported_by))
+        found.append(ProgramFiles([known[file].path for file in order], imported_by))
     return found
 
 

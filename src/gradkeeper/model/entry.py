@@ -19,7 +19,7 @@ AGAIN_AND_AGAIN = 3
 E = TypeVar("E", bound=Event, covariant=True)
 
 
-class _Nothing(Mapping[Any, Any]):
+class _EmptyMapping(Mapping[Any, Any]):
     """An empty mapping that can be a dataclass's default: it never changes."""
 
     def __getitem__(self, key: Any) -> Any:
@@ -34,7 +34,7 @@ class _Nothing(Mapping[Any, Any]):
     __hash__ = object.__hash__
 
 
-NOTHING = _Nothing()
+NOTHING = _EmptyMapping()
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from gradkeeper.watcher.gradient_sync import GradientSync, unsharded_by_fsdp
 from gradkeeper.watcher.gradients import Cohort, Mark
 from gradkeeper.watcher.inner_batches import InnerBatches
 from gradkeeper.watcher.kept_graphs import KeptGraphs
-from gradkeeper.watcher.loss_graph import Reach, reach_of
+from gradkeeper.watcher.loss_graph import BackwardReach, reach_of
 from gradkeeper.watcher.manual_changes import ManualChanges
 from gradkeeper.watcher.measures import Measures
 from gradkeeper.watcher.optimizers import Optimizers
@@ -331,7 +331,7 @@ class Backwards:
         line.autocast = reach.autocast or line.autocast
         self._open_unknown(reach, line, site)
 
-    def _open_unknown(self, reach: Reach, line: BackwardLine, site: Site) -> None:
+    def _open_unknown(self, reach: BackwardReach, line: BackwardLine, site: Site) -> None:
         self._optimizers.adopt_for(reach.leaves)
         unknown = [leaf for leaf in reach.leaves if self._cohorts.of(leaf) is None]
         if unknown:

@@ -295,7 +295,7 @@ def items_of(node: Any) -> tuple[int, int] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class BackwardReach:
     """What a backward will reach."""
 
     leaves: list[torch.Tensor]
@@ -306,7 +306,7 @@ class Reach:
     """The half precision in which float32 parameters were used."""
 
 
-def reach_of(losses: list[torch.Tensor]) -> Reach:
+def reach_of(losses: list[torch.Tensor]) -> BackwardReach:
     leaves: dict[int, torch.Tensor] = {}
     dtypes: set[torch.dtype] = set()
     coupled = False
@@ -321,7 +321,7 @@ def reach_of(losses: list[torch.Tensor]) -> Reach:
         coupled = coupled or _couples(node, kind)
         dtypes.update(_dtypes(node))
     found = list(leaves.values())
-    return Reach(found, coupled, _autocast(dtypes, found))
+    return BackwardReach(found, coupled, _autocast(dtypes, found))
 
 
 def nodes_of(losses: list[torch.Tensor]) -> Iterator[Any]:

@@ -27,7 +27,7 @@ class _Layer:
         self.ended = False
 
 
-class _Slot:
+class _PatchedAttribute:
     """An attribute that is replaced: what it was, and what lies over it."""
 
     def __init__(self, owner: Any, name: str, *, everywhere: bool, traceable: bool) -> None:
@@ -84,7 +84,7 @@ class _Slot:
             setattr(module, self.name, self.top)
 
 
-_slots: dict[tuple[int, str], list[_Slot]] = {}
+_slots: dict[tuple[int, str], list[_PatchedAttribute]] = {}
 """Of each attribute; several where others have put something over ours, and we over theirs."""
 _lock = threading.RLock()
 
@@ -109,7 +109,7 @@ def _replace(owner: Any, name: str, make: Make, *, everywhere: bool, traceable: 
     with _lock:
         slots = _slots.setdefault((id(owner), name), [])
         if not slots or slots[-1].is_covered():
-            slots.append(_Slot(owner, name, everywhere=everywhere, traceable=traceable))
+            slots.append(_PatchedAttribute(owner, name, everywhere=everywhere, traceable=traceable))
         slot = slots[-1]
         layer = slot.add(make)
 
@@ -123,7 +123,7 @@ def _replace(owner: Any, name: str, make: Make, *, everywhere: bool, traceable: 
     return undo
 
 
-Waiting = list[tuple[_Slot, tuple[Any, ...]]]
+Waiting = list[tuple[_PatchedAttribute, tuple[Any, ...]]]
 _waiting: Waiting | None = None
 """While several functions are replaced one after the other: where their names are known is looked
 for once for all of them."""

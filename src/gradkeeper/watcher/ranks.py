@@ -140,7 +140,7 @@ MOST_TOLD = 1_000
 """Windows in which ranks part; they are one finding for each line."""
 
 
-class Kept(NamedTuple):
+class RankNews(NamedTuple):
     """What this rank has to tell the others."""
 
     runs: list[RepeatedTurns] | None
@@ -151,7 +151,7 @@ class Kept(NamedTuple):
 
 def gather(
     findings: list[Finding],
-    kept: Kept,
+    kept: RankNews,
     record: Callable[[Event], object],
     patience: timedelta = PATIENCE,
 ) -> list[Finding] | None:

@@ -32,7 +32,7 @@ ITERATOR = "_iterator"
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class GeneratorSlot:
     """Where a generator is: read anew each time, because it may be replaced by another one."""
 
     read: Callable[[], Any]
@@ -50,8 +50,8 @@ class Search:
     """What was found, by name as `dataset.transforms[0].rng`, without those of the process."""
 
     def __init__(self, roots: Mapping[str, Any]) -> None:
-        self.found: dict[str, Slot] = {}
-        self._empty: list[Slot] = []
+        self.found: dict[str, GeneratorSlot] = {}
+        self._empty: list[GeneratorSlot] = []
         self._objects: list[dict[str, Any]] = []
         seen = {id(generator) for generator in rng.shared().values()}
         waiting = deque((name, root, _fixed(root)) for name, root in roots.items())
@@ -78,7 +78,7 @@ class Search:
         return [len(attributes) for attributes in self._objects]
 
 
-def holder(roots: Mapping[str, Any], name: str) -> Slot | None:
+def holder(roots: Mapping[str, Any], name: str) -> GeneratorSlot | None:
     """The slot of that name, though no generator is there yet; None if there is no such slot."""
     seen: set[int] = set()
     waiting = deque((name, root, _fixed(root)) for name, root in roots.items())
@@ -106,7 +106,7 @@ def near(roots: Mapping[str, Any]) -> Iterator[tuple[str, Any, list[tuple[str, A
         waiting.extend(held)
 
 
-def parts(name: str, thing: Any) -> Iterator[tuple[str, Any, Slot]]:
+def parts(name: str, thing: Any) -> Iterator[tuple[str, Any, GeneratorSlot]]:
     match thing:
         case dict():
             for key in list(thing)[:WIDEST]:
@@ -129,7 +129,9 @@ def parts(name: str, thing: Any) -> Iterator[tuple[str, Any, Slot]]:
             yield from _of_object(name, thing)
 
 
-def _of_function(name: str, function: types.FunctionType) -> Iterator[tuple[str, Any, Slot]]:
+def _of_function(
+    name: str, function: types.FunctionType
+) -> Iterator[tuple[str, Any, GeneratorSlot]]:
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     for variable, cell in cells:
         try:
@@ -143,7 +145,7 @@ def _of_function(name: str, function: types.FunctionType) -> Iterator[tuple[str,
             yield f"{function.__module__}.{variable}", slot.read(), slot
 
 
-def _of_object(name: str, thing: Any) -> Iterator[tuple[str, Any, Slot]]:
+def _of_object(name: str, thing: Any) -> Iterator[tuple[str, Any, GeneratorSlot]]:
     own = getattr(thing, "__dict__", {})
     for attribute in [*own, *_slots(thing)][:MOST]:
         if attribute == ITERATOR and isinstance(thing, DataLoader):
@@ -174,19 +176,19 @@ def _slots(thing: Any) -> list[str]:
     return [name for name in names if not name.startswith("__")]
 
 
-def _fixed(thing: Any) -> Slot:
+def _fixed(thing: Any) -> GeneratorSlot:
     def refuse(_: Any) -> None:
         raise TypeError("a generator in a tuple or a function's arguments cannot be replaced")
 
-    return Slot(lambda: thing, refuse)
+    return GeneratorSlot(lambda: thing, refuse)
 
 
-def _item(container: Any, key: Any) -> Slot:
-    return Slot(lambda: container[key], functools.partial(container.__setitem__, key))
+def _item(container: Any, key: Any) -> GeneratorSlot:
+    return GeneratorSlot(lambda: container[key], functools.partial(container.__setitem__, key))
 
 
-def _attribute(thing: Any, name: str) -> Slot:
-    return Slot(lambda: getattr(thing, name), functools.partial(setattr, thing, name))
+def _attribute(thing: Any, name: str) -> GeneratorSlot:
+    return GeneratorSlot(lambda: getattr(thing, name), functools.partial(setattr, thing, name))
 
 
 # All that something may draw random numbers from: the process's generators, and its own.
@@ -201,7 +203,7 @@ class RandomSources:
         self._roots = roots
         self._shared = rng.shared()
         self._search = Search(roots)
-        self._own: dict[str, Slot] = dict(self._search.found)
+        self._own: dict[str, GeneratorSlot] = dict(self._search.found)
 
     @property
     def has_own(self) -> bool:

@@ -42,7 +42,7 @@ from gradkeeper.torch_private import (
 # which may be large.
 
 
-class End(NamedTuple):
+class GraphEnd(NamedTuple):
     """Where a backward enters the graph."""
 
     edge: GradientEdge
@@ -53,7 +53,7 @@ class End(NamedTuple):
 
 class Forwards:
     def __init__(self) -> None:
-        self._ends: list[End] = []
+        self._ends: list[GraphEnd] = []
         self._inside = False
         """One has begun, and not come to its end: it may have failed."""
 
@@ -65,7 +65,7 @@ class Forwards:
         for output in outputs_in(outputs):
             if output.requires_grad:
                 self._ends.append(
-                    End(get_gradient_edge(output), output.shape, output.dtype, output.device)
+                    GraphEnd(get_gradient_edge(output), output.shape, output.dtype, output.device)
                 )
 
     def forget(self) -> None:

@@ -10,7 +10,7 @@ from gradkeeper.lint.interpreter.values import NONE, Call, Value
 from gradkeeper.lint.libraries import optim, torch
 from gradkeeper.lint.libraries.nn import StateDict
 from gradkeeper.lint.libraries.optim import Optimizer
-from gradkeeper.lint.libraries.python import Nothing
+from gradkeeper.lint.libraries.python import NullContext
 from gradkeeper.lint.libraries.tensors import Params, Tensor, as_tensor, credit
 from gradkeeper.lint.libraries.unknowns import as_optimizer
 
@@ -27,7 +27,7 @@ def _initialize(call: Call) -> Value:
 
 def _scale_loss(call: Call) -> Value:
     """with scale_loss(loss, optimizer) as scaled: unscaled again when the block is left."""
-    return Nothing(_with_a_scale(call))
+    return NullContext(_with_a_scale(call))
 
 
 def _with_a_scale(call: Call) -> Tensor:

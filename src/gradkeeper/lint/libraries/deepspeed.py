@@ -11,7 +11,7 @@ from gradkeeper.lint.libraries import optim
 from gradkeeper.lint.libraries.leaves import atoms, words
 from gradkeeper.lint.libraries.nn import module_of, unseen_network
 from gradkeeper.lint.libraries.optim import Scheduler, optimizer_of
-from gradkeeper.lint.libraries.python import Nothing
+from gradkeeper.lint.libraries.python import NullContext
 from gradkeeper.lint.libraries.recording import UNKNOWN_FACTOR
 from gradkeeper.lint.libraries.tensors import OPEN, as_tensor, credit
 from gradkeeper.lint.libraries.torch import Wrapper
@@ -24,7 +24,7 @@ SILENT = words("step zero_grad allreduce_gradients set_train_batch_size destroy 
 """`step` on every micro-batch is right: the engine counts. Saving holds its own gradients too."""
 
 
-class Engine(Wrapper):
+class DeepSpeedEngine(Wrapper):
     """What deepspeed.initialize() gives: the module, with books of its own."""
 
     __slots__ = ()
@@ -71,7 +71,7 @@ def initialize(call: Call) -> Value:
             argument.frozen_while = _always
     own = call.argument(2, "optimizer")
     rest = [own or m.unknown("optimizer"), m.unknown("loader"), m.unknown("schedule")]
-    return Tuple([Engine(module, given if module_of(given) else module), *rest])
+    return Tuple([DeepSpeedEngine(module, given if module_of(given) else module), *rest])
 
 
 def _always(m: Machine) -> bool:
@@ -87,7 +87,7 @@ def find(m: Machine, name: str) -> Value | None:
     if name == "deepspeed.add_config_arguments":
         return BuiltIn(name, lambda call: call.args[0] if call.args else NONE)
     if name == "deepspeed.zero.Init":
-        return LibraryClass(name, lambda call: Nothing())
+        return LibraryClass(name, lambda call: NullContext())
     if name.startswith("deepspeed.ops.") and last[:1].isupper():
         return LibraryClass(name, lambda call: optim.build(call, last))
     return None

@@ -10,7 +10,7 @@ from gradkeeper.lint.libraries import optim
 from gradkeeper.lint.libraries.leaves import atoms, words
 from gradkeeper.lint.libraries.nn import module_of
 from gradkeeper.lint.libraries.optim import Optimizer, optimizer_of
-from gradkeeper.lint.libraries.python import Nothing
+from gradkeeper.lint.libraries.python import NullContext
 from gradkeeper.lint.libraries.tensors import Modes
 from gradkeeper.lint.libraries.unknowns import as_module, as_optimizer, kind_of
 
@@ -93,7 +93,7 @@ EXACT = {
     "torch.distributed.optim.DistributedOptimizer": _remote,
     "torch.distributed.optim.PostLocalSGDOptimizer": _averaged_by_hand,
     "torch.distributed.autograd.backward": _nothing,
-    "torch.distributed.autograd.context": lambda call: Nothing(call.m.unknown("context")),
+    "torch.distributed.autograd.context": lambda call: NullContext(call.m.unknown("context")),
 }
 
 

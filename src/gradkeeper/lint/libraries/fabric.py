@@ -17,9 +17,9 @@ from gradkeeper.lint.interpreter.values import NONE, TRUE, Call, Condition, Unkn
 from gradkeeper.lint.libraries import amp, unknowns
 from gradkeeper.lint.libraries.data import lend
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
-from gradkeeper.lint.libraries.nn import Loaded, StateDict, module_of
+from gradkeeper.lint.libraries.nn import LoadedState, StateDict, module_of
 from gradkeeper.lint.libraries.optim import optimizer_of
-from gradkeeper.lint.libraries.python import Nothing
+from gradkeeper.lint.libraries.python import NullContext
 from gradkeeper.lint.libraries.recording import Owner, Tape
 from gradkeeper.lint.libraries.tensors import Params, credit, retains
 from gradkeeper.lint.libraries.torch import NoSync, clip
@@ -67,7 +67,7 @@ class Fabric(StandIn):
         if name in SAME:
             return BuiltIn(name, _given)
         if name in CONTEXTS:
-            return BuiltIn(name, lambda call: Nothing())
+            return BuiltIn(name, lambda call: NullContext())
         if name in ("all_gather", "all_reduce"):
             return BuiltIn(
                 name, lambda call: m.unknown(f"{self.text}.{name}()", data=True, fixed=False)
@@ -142,7 +142,7 @@ class Fabric(StandIn):
         leaves, _ = _held(call)
         if leaves:
             call.m.state(Tape).note(call.m, ev.Restore, leaves, disk=True)
-        return Loaded()
+        return LoadedState()
 
     @visible
     def load_raw(self, call: Call) -> Value:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine
 
 
-class Engine(StandIn):
+class GradkeeperEngine(StandIn):
     """Engine(model, optimizer, ...), or both as dicts by owner."""
 
     __slots__ = ("label", "optimizers")
@@ -55,7 +55,7 @@ class Engine(StandIn):
 
     @visible
     def window(self, call: Call) -> Value:
-        return Window(self._owner(call.argument(0, "owner")), None)
+        return EngineWindow(self._owner(call.argument(0, "owner")), None)
 
     @visible
     def resume(self, call: Call) -> Value:
@@ -117,17 +117,17 @@ class Windows(StandIn):
 
     __slots__ = ("engine", "loader", "size")
 
-    def __init__(self, engine: Engine, loader: Value, size: Value) -> None:
+    def __init__(self, engine: GradkeeperEngine, loader: Value, size: Value) -> None:
         self.engine = engine
         self.loader = loader
         self.size = size
 
     def iterate(self, m: Machine) -> Iterator[Value]:
         while True:
-            yield Window(self.engine._owner(None), Group(self.loader, self.size))
+            yield EngineWindow(self.engine._owner(None), Group(self.loader, self.size))
 
 
-class Window(StandIn):
+class EngineWindow(StandIn):
     """with window: what its own backward credits is spent when the block ends, once."""
 
     __slots__ = ("closures", "credited", "group", "optimizer")
@@ -203,7 +203,11 @@ def _make(call: Call) -> Value:
         optimizer = m.libraries.optimizer_in(m, item)
         if isinstance(optimizer, Optimizer):
             found[str(key.value)] = optimizer
-    return Engine(found) if found else Unknown(m.facts.key_of(("engine", id(m.node))), "engine")
+    return (
+        GradkeeperEngine(found)
+        if found
+        else Unknown(m.facts.key_of(("engine", id(m.node))), "engine")
+    )
 
 
 def find(m: Machine, name: str) -> Value | None:

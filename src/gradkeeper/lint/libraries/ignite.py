@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine
 
 
-class Event(StandIn):
+class EngineEvent(StandIn):
     """Events.ITERATION_COMPLETED, with or without a filter."""
 
     __slots__ = ("filtered", "name")
@@ -28,25 +28,25 @@ class Event(StandIn):
         return f"Events.{self.name}"
 
     def call(self, call: Call) -> Value:
-        return Event(self.name, filtered=True)
+        return EngineEvent(self.name, filtered=True)
 
     def operate(self, m: Machine, sign: str, other: Value, *, swapped: bool = False) -> Value:
-        return Event(self.name, filtered=True)
+        return EngineEvent(self.name, filtered=True)
 
 
 class Events(StandIn):
     __slots__ = ()
 
     def attribute(self, m: Machine, name: str) -> Value:
-        return Event(name)
+        return EngineEvent(name)
 
 
-class Engine(StandIn):
+class IgniteEngine(StandIn):
     __slots__ = ("handlers", "iteration", "process")
 
     def __init__(self, process: Value | None) -> None:
         self.process = process
-        self.handlers: list[tuple[Event, Value, list[Value]]] = []
+        self.handlers: list[tuple[EngineEvent, Value, list[Value]]] = []
         self.iteration: Constant = Constant(0)
 
     @property
@@ -61,12 +61,12 @@ class Engine(StandIn):
     @visible
     def on(self, call: Call) -> Value:
         event = call.argument(0, "event_name")
-        return Registration(self, event if isinstance(event, Event) else Event(""))
+        return Registration(self, event if isinstance(event, EngineEvent) else EngineEvent(""))
 
     @visible
     def add_event_handler(self, call: Call) -> Value:
         event, handler = call.argument(0, "event_name"), call.argument(1, "handler")
-        if isinstance(event, Event) and handler is not None:
+        if isinstance(event, EngineEvent) and handler is not None:
             self.handlers.append((event, handler, call.args[2:]))
         return NONE
 
@@ -112,7 +112,7 @@ class EngineState(StandIn):
 
     __slots__ = ("of",)
 
-    def __init__(self, of: Engine) -> None:
+    def __init__(self, of: IgniteEngine) -> None:
         self.of = of
 
     @property
@@ -132,7 +132,7 @@ class Registration(StandIn):
 
     __slots__ = ("event", "of")
 
-    def __init__(self, of: Engine, event: Event) -> None:
+    def __init__(self, of: IgniteEngine, event: EngineEvent) -> None:
         self.of = of
         self.event = event
 
@@ -144,14 +144,14 @@ class Registration(StandIn):
 
 def _supervised(call: Call) -> Value:
     hand_over(call)
-    return Engine(None)
+    return IgniteEngine(None)
 
 
 def find(m: Machine, name: str) -> Value | None:
     """What a name that begins with `ignite` stands for."""
     last = name.rpartition(".")[2]
     if name in ("ignite.engine.Engine", "ignite.engine.engine.Engine"):
-        return LibraryClass(name, lambda call: Engine(call.argument(0, "process_function")))
+        return LibraryClass(name, lambda call: IgniteEngine(call.argument(0, "process_function")))
     if name in ("ignite.engine.Events", "ignite.engine.events.Events"):
         return Events()
     if last in ("create_supervised_trainer", "create_supervised_evaluator"):

@@ -247,7 +247,7 @@ class RunningTrainer(StandIn):
         return m.unknown(f"{self.text}.{name}", fixed=True)
 
 
-class Trainer(StandIn):
+class LightningTrainer(StandIn):
     """Trainer: fit() calls what a module says of a batch."""
 
     __slots__ = ()
@@ -262,14 +262,14 @@ class Trainer(StandIn):
         return NONE
 
 
-class Plain(StandIn):
+class PlainBase(StandIn):
     """A base class that brings nothing of a network with it."""
 
     __slots__ = ()
 
 
 def plain(name: str) -> LibraryClass:
-    return LibraryClass(name, lambda call: Plain(), half=lambda instance, call: Plain())
+    return LibraryClass(name, lambda call: PlainBase(), half=lambda instance, call: PlainBase())
 
 
 def _half(instance: Instance, call: Call) -> Value:
@@ -280,9 +280,11 @@ def find(m: Machine, name: str) -> Value | None:
     """What a name of Lightning's packages stands for."""
     last = name.rpartition(".")[2]
     if last == "LightningModule":
-        return LibraryClass(name, lambda call: LightningModule(Plain()), half=_half)
+        return LibraryClass(name, lambda call: LightningModule(PlainBase()), half=_half)
     if last == "Trainer":
-        return LibraryClass(name, lambda call: Trainer(), half=lambda instance, call: Trainer())
+        return LibraryClass(
+            name, lambda call: LightningTrainer(), half=lambda instance, call: LightningTrainer()
+        )
     if last in ("LightningDataModule", "Callback"):
         return plain(name)
     if last == "seed_everything":

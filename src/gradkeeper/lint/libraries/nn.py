@@ -391,7 +391,7 @@ class Module(StandIn):
         if isinstance(held, StateDict) and set(atoms(held.leaves)) - set(atoms(self.leaves())):
             takes_over(m.state(Tape), self.leaves())
         disk = not isinstance(held, (StateDict, Dict))
-        path = held.path if isinstance(held, Loaded) else ""
+        path = held.path if isinstance(held, LoadedState) else ""
         m.state(Tape).note(m, ev.Restore, self.leaves(), disk=disk and from_disk(state), path=path)
         return NONE
 
@@ -447,7 +447,7 @@ class StateDict(StandIn):
         yield m.unknown("a name", fixed=False)
 
 
-class Loaded(StandIn):
+class LoadedState(StandIn):
     """What torch.load() gives: state from a file."""
 
     __slots__ = ("path",)

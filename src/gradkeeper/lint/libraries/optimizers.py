@@ -18,7 +18,7 @@ from gradkeeper.lint.libraries.leaves import words
 from gradkeeper.lint.libraries.networks import network
 from gradkeeper.lint.libraries.nn import zero
 from gradkeeper.lint.libraries.optim import Optimizer, optimizer_of, take_step
-from gradkeeper.lint.libraries.python import Nothing
+from gradkeeper.lint.libraries.python import NullContext
 from gradkeeper.lint.libraries.recording import Tape
 from gradkeeper.lint.libraries.transformers import make_trainer
 from gradkeeper.model import events as ev
@@ -118,7 +118,7 @@ def find_opacus(m: Machine, name: str) -> Value | None:
     if last == "PrivacyEngine":
         return LibraryClass(name, lambda call: PrivacyEngine())
     if last == "BatchMemoryManager":
-        return LibraryClass(name, lambda call: Nothing(call.kwargs.get("data_loader") or NONE))
+        return LibraryClass(name, lambda call: NullContext(call.kwargs.get("data_loader") or NONE))
     return None
 
 

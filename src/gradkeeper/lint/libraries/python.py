@@ -648,7 +648,7 @@ def _trange(call: Call) -> Value:
     return Progress(_range(call))
 
 
-class Nothing(StandIn):
+class NullContext(StandIn):
     """nullcontext(), suppress(): a context that does nothing."""
 
     __slots__ = ("value",)
@@ -661,7 +661,7 @@ class Nothing(StandIn):
 
 
 def _null(call: Call) -> Value:
-    return Nothing(call.argument(0, "enter_result") or NONE)
+    return NullContext(call.argument(0, "enter_result") or NONE)
 
 
 class Record(StandIn):

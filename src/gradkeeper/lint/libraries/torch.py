@@ -426,7 +426,7 @@ def _first(call: Call) -> Value:
 
 
 def _loaded(call: Call) -> Value:
-    return nn.Loaded(_path(call.argument(0, "f")))
+    return nn.LoadedState(_path(call.argument(0, "f")))
 
 
 def _may_load_optimizers(m: Machine) -> bool:
