@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gradkeeper.cli import main
-from gradkeeper.lint import check, check_source, explore
+from gradkeeper.lint import check, check_source, run
 from gradkeeper.lint.check import rehearse_files
 from gradkeeper.lint.program import Checked, ProgramFiles
 from gradkeeper.rules import ALL
@@ -197,7 +197,7 @@ def test_what_once_crashed_is_checked(code: str) -> None:
 def test_a_file_in_which_training_is_left_over_is_not_called_checked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(explore, "TOTAL", 300)
+    monkeypatch.setattr(run, "TOTAL", 300)
     body = "    optimizer.zero_grad()\n    for x in loader:\n        model(x).mean().backward()\n"
     many = "".join(
         f"def train_{n}(model, optimizer, loader):\n{body}        optimizer.step()\n"
