@@ -11,7 +11,6 @@ import torch
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
 from gradkeeper.torch_private import keep_from_compiler
-from gradkeeper.watcher import loss_graph as losses
 from gradkeeper.watcher.accounts import Accounts
 from gradkeeper.watcher.arrivals import Arrivals
 from gradkeeper.watcher.effects import Credited, CreditedAgain, Unchanged
@@ -20,7 +19,13 @@ from gradkeeper.watcher.gradient_sync import GradientSync, unsharded_by_fsdp
 from gradkeeper.watcher.gradients import Cohort, Mark
 from gradkeeper.watcher.inner_batches import InnerBatches
 from gradkeeper.watcher.kept_graphs import KeptGraphs
-from gradkeeper.watcher.loss_graph import BackwardReach, reach_of
+from gradkeeper.watcher.loss_graph import (
+    UNKNOWN,
+    BackwardReach,
+    facts_of,
+    items_of,
+    reach_of,
+)
 from gradkeeper.watcher.manual_changes import ManualChanges
 from gradkeeper.watcher.measures import Measures
 from gradkeeper.watcher.optimizers import Optimizers
@@ -81,12 +86,12 @@ class Backwards:
         sync: GradientSync,
         measures: Measures | None,
     ) -> None:
-        self._arrivals = arrivals
+        self._arrivals, self._loaders = arrivals, arrivals.loaders
         self._accounts = accounts
         self._log, self._cohorts = accounts.log, accounts.cohorts
         self._optimizers = optimizers
         self._manual = manual
-        self._fast_path = fast_path
+        self._fast_path, self._again = fast_path, fast_path.again
         self._sync = sync
         self._measures = measures
         self._underway = arrivals.underway
@@ -100,7 +105,7 @@ class Backwards:
         self._site: Site | None = None
         self._line = BackwardLine()
         """Of the running backward, or of the last one."""
-        self._facts = losses.UNKNOWN
+        self._facts = UNKNOWN
         self._items: tuple[int, int] | None = None
         self._loss: torch.Tensor | None = None
         self._as_ever = False
@@ -109,23 +114,21 @@ class Backwards:
     @keep_from_compiler
     def begins(self, tensors: list[torch.Tensor], gradient: object, above: int = ABOVE_TAP) -> None:
         """Is about to run. One inside another (reentrant checkpointing) belongs to it."""
-        self._underway.depth += 1
-        if self._underway.depth > 1:
+        underway = self._underway
+        underway.depth += 1
+        if underway.depth > 1:
             self._walk(tensors)
             return
         optimizers = self._optimizers
         if optimizers.newcomers or optimizers.gone:
             optimizers.settle()
-        unused = self._arrivals.loaders.unused
+        unused = self._loaders.unused
         first = bool(unused)
         if first:
             unused.clear()
-        self._facts = losses.facts_of(tensors[0], gradient) if len(tensors) == 1 else losses.UNKNOWN
+        facts = self._facts = facts_of(tensors[0], gradient) if len(tensors) == 1 else UNKNOWN
         self._items = self._loss = None
-        facts = self._facts
-        moment = self._fast_path.again(
-            facts if facts.counted is None else facts.comparable(), above=above
-        )
+        moment = self._again(facts if facts.counted is None else facts.comparable(), above=above)
         self._as_ever = moment is not None
         if moment is None:
             self._begins(tensors, first=first)
@@ -149,7 +152,7 @@ class Backwards:
             # Only close looks ask for it; in a steady loop the gradients themselves will do.
             self._loss = tensors[0].detach() if _is_one_number(tensors) else None
             self._last = tensors[0] if len(tensors) == 1 and not self.retains else None
-            self._items = losses.items_of(self._facts.counted)
+            self._items = items_of(self._facts.counted)
         if self._measures is not None:
             self._measures.begins(tensors)
         line = self._lines.get(site)
@@ -162,7 +165,7 @@ class Backwards:
             self._look_for_totals(site)
         if due or (line.leaf and not self._log.steady):
             self._walk(tensors)
-        if self._arrivals.loaders.held:
+        if self._loaders.held:
             self._tell_held(tensors, site, first=first)
         self._tell_batch(tensors, line, site)
         everyone = self._cohorts.everyone()
@@ -182,7 +185,7 @@ class Backwards:
         """Where an inner loop without a loader has gone round: has it brought another batch?"""
         rounds = self._arrivals.rounds
         loop, rounds.inner = rounds.inner, None
-        if self._arrivals.loaders.begun:
+        if self._loaders.begun:
             return
         if loop is None:
             if line.count == 1 or line.inner:
@@ -200,7 +203,7 @@ class Backwards:
 
     def _tell_held(self, tensors: list[torch.Tensor], site: Site, *, first: bool) -> None:
         """Where a framework has fetched several batches: is this one of the next?"""
-        loaders = self._arrivals.loaders
+        loaders = self._loaders
         loader = loaders.held[0][0]
         beyond_doubt = self._inner.is_beyond_doubt(loader)
         if first:

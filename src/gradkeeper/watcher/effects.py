@@ -82,13 +82,24 @@ class Unchanged(NamedTuple):
 
     def holds(self) -> bool:
         for cohort in self.cohorts:
-            if cohort.few is None or cohort.memory is not None or cohort.unseen:
+            few = cohort.few
+            if few is None or cohort.memory is not None or cohort.unseen:
                 return False
             if cohort.norms and not norms_are_finite(cohort.norms):
                 return False
-            weight = cohort.fresh > 0
-            for mark in cohort.few:
-                if not mark.is_as_seen(weight):
+            waits = cohort.fresh
+            for mark in few:
+                # `verdict`, and `moved` while something waits: in one look, for speed.
+                parameter = mark.parameter()
+                if parameter is None or not mark.known:
+                    continue
+                if waits and parameter._version != mark.weight_version:
+                    return False
+                grad, seen = gradient_of(parameter), mark.grad
+                if grad is None:
+                    if seen is not None:
+                        return False
+                elif seen is None or seen() is not grad or grad._version != mark.version:
                     return False
         return True
 

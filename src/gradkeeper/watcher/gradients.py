@@ -67,20 +67,6 @@ class Mark:
             return REPLACED
         return SAME if grad._version == self.version else WRITTEN
 
-    def is_as_seen(self, weight: bool) -> bool:
-        """Whether `verdict` is the same (and, with `weight`, not `moved`): in one, for speed."""
-        parameter = self.parameter()
-        if parameter is None or not self.known:
-            return True
-        if weight and parameter._version != self.weight_version:
-            return False
-        grad = gradient_of(parameter)
-        if grad is None:
-            return self.grad is None
-        if self.grad is None or self.grad() is not grad:
-            return False
-        return bool(grad._version == self.version)
-
     def is_credited(self) -> bool:
         """Whether a backward has added to the gradient since it was last seen."""
         parameter = self.parameter()

@@ -153,8 +153,8 @@ def is_scaled(node: Any) -> bool:
 
 def _divided_mean(node: Any) -> LossFacts | None:
     """Of `mean / N`, which is what windows are made of: the same as `_follow` finds, quicker."""
-    branches = node.next_functions
-    if len(branches) != 2 or branches[1][0] is not None or type(branches[0][0]) is not MEAN:
+    mean, divisor = node.next_functions
+    if divisor[0] is not None or type(mean[0]) is not MEAN:
         return None
     other = node._saved_other
     if not other.is_cpu or other.dim() or (_scalers and SCALED_BY in node.metadata):
