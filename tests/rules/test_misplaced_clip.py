@@ -57,6 +57,25 @@ def test_the_finding_after_the_step_names_the_step() -> None:
     assert reasons(finding) == [(8, "the step comes before the clip")]
 
 
+def test_a_clip_that_raised_for_want_of_gradients_is_reported_at_once() -> None:
+    script = over_model(Script(LOOP))
+    script.clip("clip_grad_norm_", accounts=("model",), refused=True)
+
+    (finding,) = script.findings()
+
+    assert finding.site.line == 7
+    assert finding.message == "clips before backward(): there is no gradient yet, and torch refuses"
+    assert finding.detail == "account `model`: clipped on 7, nothing credited"
+    assert finding.remedy == REMEDY
+
+
+def test_a_clip_that_raised_on_what_nobody_owns_is_silent() -> None:
+    script = Script(LOOP)
+    script.clip("clip_grad_norm_", accounts=("model",), refused=True)
+
+    assert script.findings() == []
+
+
 def test_clipping_before_backward_is_reported_at_the_clip() -> None:
     script = over_model(Script(LOOP))
     script.fetch()

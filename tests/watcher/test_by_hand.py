@@ -412,6 +412,37 @@ def test_a_clip_before_the_first_backward_is_seen_of_an_optimizer_without_a_name
     assert run(tmp_path, right).found == []
 
 
+REFUSED = """
+model = nn.Linear(4, 1)
+optimizer = torch.optim.Adam(model.parameters())
+for x in torch.randn(5, 8, 4):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    try:
+        {first}
+    except RuntimeError:
+        break
+    loss.backward()
+    {then}
+    optimizer.step()
+"""
+BY_VALUE = "nn.utils.clip_grad_value_(model.parameters(), 0.5)"
+
+
+def test_a_clip_that_torch_refuses_for_want_of_gradients_is_misplaced(tmp_path: Path) -> None:
+    wrong = run(tmp_path, REFUSED.format(first=BY_VALUE, then="pass"))
+
+    assert wrong.found == [f"GK304:{wrong.line(BY_VALUE)}"]
+    assert run(tmp_path, REFUSED.format(first="pass", then=BY_VALUE)).found == []
+
+
+def test_a_clip_that_refuses_what_is_not_finite_is_in_its_place(tmp_path: Path) -> None:
+    strict = "nn.utils.clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)"
+    code = REFUSED.format(first="(loss / 0).backward(); " + strict, then="pass")
+
+    assert run(tmp_path, code).found == []
+
+
 REBUILT = """
 model = nn.Linear(3, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -183,11 +183,13 @@ class Update(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clip(Event):
-    """`bound` None is unknown; `scale_aware`: the bound was multiplied by the scaler's factor."""
+    """`bound` None is unknown; `scale_aware`: the bound was multiplied by the scaler's factor;
+    `refused`: it raised, because there was no gradient at all."""
 
     accounts: Names
     bound: float | None = None
     scale_aware: bool = False
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,6 +72,20 @@ def after_the_step(entry: Entry[Clip]) -> Iterator[Finding]:
     )
 
 
+@rule.at(Clip)
+def where_nothing_is(entry: Entry[Clip]) -> Iterator[Finding]:
+    """What torch refuses ends the script, mostly: no step will come to tell it."""
+    owned = [account for account in entry.before.values() if account.owners]
+    if not entry.event.refused or not owned:
+        return
+    yield rule.found(
+        entry,
+        "clips before backward(): there is no gradient yet, and torch refuses",
+        detail=f"account {owned[0].label}: clipped on {entry.event.site.line}, nothing credited",
+        remedy=REMEDY,
+    )
+
+
 @rule.at(Step)
 def before_or_during_backward(entry: Entry[Step]) -> Iterator[Finding]:
     if not entry.spent or entry.owner is None:

@@ -97,6 +97,12 @@ class Recorder:
             if cohort.fresh and isinstance(norm, torch.Tensor):
                 cohort.norms[MOST_NORMS - 1 :] = [norm.detach()]
 
+    def clip_refused(self, parameters: list[torch.Tensor]) -> None:
+        """There was no gradient to clip, and the call raised."""
+        names = tuple([cohort.name for cohort in self._touched(parameters)])
+        if names:
+            self.accounts.post(ev.Clip, self.sites.here(), names, None, False, True)
+
     def _touched(self, parameters: list[torch.Tensor]) -> list[Cohort]:
         return self.cohorts.covered(parameters) or list(self.cohorts.touched(parameters))
 

@@ -42,8 +42,14 @@ def _clip(calls: Calls, name: str, original: Callable[..., Any]) -> Callable[...
         else:
             options["parameters"] = several
         calls.tell(recorder.clips, several)
-        with calls.quietly():
-            result = original(*args, **options)
+        try:
+            with calls.quietly():
+                result = original(*args, **options)
+        except RuntimeError:
+            # clip_grad_value_ does so in words that name no gradient (torch 2.13).
+            if several and all(parameter.grad is None for parameter in several):
+                calls.tell(recorder.clip_refused, several)
+            raise
         norm = result if result is not None else _argument(args, options, 2, "total_norm")
         bound = _argument(args, options, 1, BOUNDS[name])
         calls.tell(recorder.clipped, several, _bound(bound), norm)
