@@ -20,6 +20,8 @@ from gradkeeper.checkpoint import CheckpointWarning, Store, WriteBehind
 from gradkeeper.checkpoint.storage import Disk, RemoteStorage
 
 LONGEST = 0.15
+"""Seconds that a child lives at most, on a machine that is free; else as long as it takes for most
+of them to save something."""
 
 
 def state(step: int) -> dict[str, Any]:
@@ -77,7 +79,7 @@ def save_for_ever(folder: str, mode: str, promise: int) -> None:
         os.write(promise, f"{durable}\n".encode())
 
 
-def kill_once(folder: str, mode: str, chance: random.Random) -> int:
+def kill_once(folder: str, mode: str, seconds: float) -> int:
     """The last step that was promised."""
     reader, promise = os.pipe()
     child = os.fork()
@@ -87,7 +89,7 @@ def kill_once(folder: str, mode: str, chance: random.Random) -> int:
         finally:
             os._exit(1)
     os.close(promise)
-    time.sleep(chance.uniform(0, LONGEST))
+    time.sleep(seconds)
     os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status), "the child ended before it was killed"
@@ -99,11 +101,12 @@ def main() -> None:
     folder, mode, kills, seed = sys.argv[1:]
     torch.set_num_threads(1)
     chance = random.Random(int(seed))
-    reached = 0
+    reached, longest = 0, LONGEST
     for _ in range(int(kills)):
-        promised = kill_once(folder, mode, chance)
+        promised = kill_once(folder, mode, chance.uniform(0, longest))
         found = newest(folder, mode)
         assert found >= max(promised, reached), f"step {found}, promised {promised}, had {reached}"
+        longest = longest * 1.05 if found == reached else max(LONGEST, longest * 0.99)
         reached = found
     store(folder, mode).save(state(reached + 1))
     left = [name for name in os.listdir(folder) if name.startswith(".staging")]
