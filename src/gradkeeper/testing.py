@@ -103,8 +103,9 @@ def assert_loader_resumes(
     """
     from gradkeeper.engine.data.trial import fault_of
 
-    if batches is not None and batches < 1:
-        raise ValueError(f"batches={batches}: at least one is to be read")
+    for name, count in (("epochs", epochs), ("batches", batches)):
+        if count is not None and (not isinstance(count, int) or count < 1):
+            raise ValueError(f"{name}={count!r}: a whole number, and at least one is to be read")
     fault = fault_of(_builder(loader), epochs=epochs if batches is None else 1, batches=batches)
     if fault:
         raise AssertionError(fault)

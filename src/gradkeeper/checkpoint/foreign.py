@@ -65,6 +65,8 @@ def read_foreign(
     found = Path(path)
     if not found.exists():
         raise MissingError(f"{found}: there is no such file or folder")
+    if not os.access(found, os.R_OK):
+        raise UnreadableError(f"{found} cannot be read: permission denied")
     return recipe_in(_read(found), str(found), model=model, optimizer=optimizer)
 
 
@@ -88,6 +90,9 @@ def _files_in(folder: Path) -> list[Path]:
         names = sorted(set(places.values()))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ForeignError(f"{folder / INDEX} is no index of weights: {error}") from error
+    for name in names:
+        if not isinstance(name, str) or Path(name).name != name:
+            raise ForeignError(f"{folder / INDEX} names {name!r}, which is no file of its folder")
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         raise ForeignError(f"{folder / INDEX} names {missing[0]}, which is not there")
@@ -99,8 +104,8 @@ def read_safetensors(paths: list[Path]) -> Any:
     for path in paths:
         try:
             whole |= mapped_file(path)
-        except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
-            raise ForeignError(f"{path} is no whole file of safetensors: {error}") from error
+        except Exception as error:
+            raise ForeignError(f"{path} is no whole file of safetensors{_reason(error)}") from error
     return whole
 
 
@@ -111,24 +116,32 @@ def read_torch(path: Path) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of protocols that it may not know: it knows or fails
             return torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        raise UnreadableError(
-            f"{path} needs pickle, which may run whatever its author wrote: {_needed(error)}. "
-            "Where you trust it, load it yourself and save the state_dict() of model and optimizer "
-            "only"
-        ) from None
-    except KeyError:  # an instruction of pickle's that there is not
-        raise ForeignError(f"{path} was not written by torch.save") from None
-    except (OSError, RuntimeError, EOFError, ValueError) as error:
-        raise ForeignError(f"{path} was not written by torch.save: {error}") from error
+    except Exception as error:  # whatever bytes that mean nothing lead to
+        if _asked_for(error) is not None:
+            raise UnreadableError(_needs_pickle(path, error)) from None
+        raise ForeignError(f"{path} is no whole file of torch.save{_reason(error)}") from error
 
 
-def _needed(error: BaseException) -> str:
-    """Without torch's advice to trust it."""
+def _needs_pickle(path: Path, error: BaseException) -> str:
+    return (
+        f"{path} needs pickle, which may run whatever its author wrote: it asks for "
+        f"{_asked_for(error)}. Where you trust it, load it yourself and save the state_dict() of "
+        "model and optimizer only"
+    )
+
+
+def _asked_for(error: BaseException) -> str | None:
+    """Out of torch's words, without its advice to trust it."""
     named = re.search(r"GLOBAL (\S+)", str(error))
-    if named is None:
-        return "it holds other objects than tensors and plain values"
-    return f"it asks for {named[1]}"
+    return None if named is None else named[1]
+
+
+def _reason(error: BaseException) -> str:
+    """The first sentence of what another library says, if it says anything."""
+    if isinstance(error, LookupError):
+        return ""  # what was looked up tells nobody anything
+    first = re.split(r"\.\s|\n", str(error), maxsplit=1)[0].strip(". ")
+    return f": {first}" if first else ""
 
 
 def read_dcp(folder: Path) -> Any:
@@ -163,14 +176,13 @@ def read_dcp(folder: Path) -> Any:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "torch.distributed is disabled")
             load(flat, storage_reader=PlainReader(folder), planner=planner, no_dist=True)
-    except (Exception, CheckpointException) as error:
-        if "weights_only" in str(error).lower():
-            raise UnreadableError(
-                f"{folder} needs pickle, which may run whatever its author wrote: "
-                f"{_needed(error)}. Where you trust it, save the state_dict() of model and "
-                "optimizer only"
-            ) from None
-        raise UnreadableError(f"{folder} cannot be read: {error}") from error
+    except CheckpointException as error:
+        cause = next((first for first, _ in error.failures.values()), error)
+        if _asked_for(cause) is not None:
+            raise UnreadableError(_needs_pickle(folder, cause)) from None
+        raise UnreadableError(f"{folder} is no whole checkpoint of DCP{_reason(cause)}") from error
+    except Exception as error:
+        raise UnreadableError(f"{folder} is no whole checkpoint of DCP{_reason(error)}") from error
     return _nested(flat, metadata.planner_data or {})
 
 
@@ -184,19 +196,23 @@ class _Metadata(pickle.Unpickler):
             return super().find_class(module, name)
         if module == "torch" and isinstance(getattr(torch, name, None), torch.dtype):
             return getattr(torch, name)
-        raise pickle.UnpicklingError(f"{module}.{name}")
+        raise UnknownClassError(f"{module}.{name}")
+
+
+class UnknownClassError(Exception):
+    """That DCP's metadata is not made of."""
 
 
 def _metadata(path: Path) -> Any:
     try:
         with open(path, "rb") as stream:
             return _Metadata(stream).load()
-    except pickle.UnpicklingError as error:
+    except UnknownClassError as error:
         raise UnreadableError(
             f"{path} is no metadata of DCP: it asks for {error}, which is not made here"
         ) from None
-    except (EOFError, AttributeError, ValueError, TypeError, IndexError) as error:
-        raise ForeignError(f"{path} is no metadata of DCP: {error}") from error
+    except Exception as error:
+        raise ForeignError(f"{path} is no metadata of DCP{_reason(error)}") from error
 
 
 def _nested(flat: StateTree, paths: Mapping[str, tuple[Any, ...]]) -> StateTree:

@@ -65,12 +65,14 @@ class Store:
         keep_every: int | None = None,
         peers: Peers | None = None,
     ) -> None:
-        if keep < 2:
+        if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
+            raise ValueError(f"checkpoints need a folder or a URL, not {folder!r}")
+        if not isinstance(keep, int) or keep < 2:
             raise ValueError(
-                f"keep={keep}: at least 2, so that one is left if the newest is damaged"
+                f"keep={keep!r}: at least 2, so that one is left if the newest is damaged"
             )
-        if keep_every is not None and keep_every < 1:
-            raise ValueError(f"keep_every={keep_every}: every how many saves? At least 1")
+        if keep_every is not None and (not isinstance(keep_every, int) or keep_every < 1):
+            raise ValueError(f"keep_every={keep_every!r}: every how many saves? At least 1")
         self.folder = os.fspath(folder)
         self._storage = storage_at(folder)
         self._keep = keep

@@ -68,6 +68,13 @@ def check(weights: ModelWeights, path: str | os.PathLike[str], *, overwrite: boo
             raise UnkeepableError(
                 f"{weight.name} is of type {weight.dtype}, which safetensors has no name for"
             )
+    if not os.fspath(path):
+        raise WriteError("weights need a path to go to, and it is empty")
+    if "://" in str(path):
+        raise WriteError(
+            f"{path} is a URL: weights are written to this machine's own folders, and copied from "
+            "there"
+        )
     target = Path(path)
     if target.is_file() and not is_one_file(target):
         raise WriteError(
@@ -96,7 +103,7 @@ def write_safetensors(
     if is_one_file(target):
         _write_file(target, weights.written, weights.tied)
         return [str(target)]
-    target.mkdir(parents=True, exist_ok=True)
+    _make(target)
     shards = _shards(weights.written, shard_bytes)
     before = set(_there(target))
     if len(shards) == 1:
@@ -189,10 +196,19 @@ def _write_tensor(stream: IO[bytes], weight: NamedWeight) -> None:
         write_all(stream, memory[at : at + CHUNK])
 
 
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise WriteError(f"{folder} is a file: there can be no weights in it") from None
+    except OSError as error:
+        raise WriteError(f"{folder} could not be made: {error.strerror or error}") from error
+
+
 @contextmanager
 def _new(path: Path) -> Iterator[IO[bytes]]:
     """A file that appears under its name when all of it is on disk."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _make(path.parent)
     staged = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with open(staged, "wb", buffering=0) as stream:
@@ -216,7 +232,7 @@ def write_dcp(weights: ModelWeights, path: str | os.PathLike[str]) -> list[str]:
     from torch.distributed.checkpoint.state_dict_saver import save
 
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    _make(target.parent)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as staged:
         state = _at_once(weights.written, Path(staged) / FILE)
         for name, kept in weights.tied.items():
@@ -254,6 +270,8 @@ def mapped_file(path: str | os.PathLike[str]) -> Iterator[tuple[str, "torch.Tens
 
     with open(path, "rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
+        if length > os.fstat(stream.fileno()).st_size:
+            raise ValueError("its table would be longer than the file")
         table = json.loads(stream.read(length))
     table.pop("__metadata__", None)
     kinds = {short: getattr(torch, name) for name, short in DTYPES.items() if hasattr(torch, name)}

@@ -207,6 +207,8 @@ def _found(url: str) -> tuple[Any, list[str], bool]:
     from gradkeeper.checkpoint.storage import MANIFEST, storage_at
     from gradkeeper.checkpoint.store import parted
 
+    if not url:
+        raise CliError("the path of the checkpoint is empty")
     inside = storage_at(url).names()
     if MANIFEST in inside:
         folder, name = parted(url)

@@ -147,6 +147,22 @@ def test_of_a_loader_without_an_end_some_batches_are_read() -> None:
         assert_loader_resumes(Endless(), batches=0)
 
 
+@pytest.mark.parametrize("epochs", [0, 1.5, "2"])
+def test_epochs_are_counted(epochs: Any) -> None:
+    with pytest.raises(ValueError, match=r"epochs=.*: a whole number, and at least one"):
+        assert_loader_resumes([1, 2], epochs=epochs)
+
+
+def test_a_loader_that_hands_out_nothing_has_shown_nothing() -> None:
+    with pytest.raises(AssertionError, match="hands out no batch"):
+        assert_loader_resumes([])
+
+
+def test_a_loader_that_fails_fails_with_its_reason() -> None:
+    with pytest.raises(AssertionError, match="the loader cannot be read: ZeroDivisionError"):
+        assert_loader_resumes(lambda: [1 // 0])
+
+
 def test_the_generators_of_the_caller_stay_as_they_are() -> None:
     before = random.getstate(), torch.get_rng_state()
 

@@ -243,6 +243,24 @@ def test_saving_needs_a_place() -> None:
         engine.resume()
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"checkpoint": ""}, "checkpoints need a folder or a URL, not ''"),
+        ({"checkpoint": 3}, "checkpoints need a folder or a URL, not 3"),
+        ({"checkpoint": "run", "keep": "two"}, "keep='two': at least 2"),
+        ({"checkpoint": "run", "keep_every": 0.5}, "keep_every=0.5: every how many saves"),
+    ],
+)
+def test_settings_of_the_place_are_looked_at_before_training(
+    options: dict[str, Any], told: str
+) -> None:
+    net = classifier()
+
+    with pytest.raises(SetupError, match=told):
+        Engine(net, SGD(net.parameters(), lr=0.1), **options)
+
+
 def test_a_file_is_no_place(tmp_path: Path) -> None:
     file = tmp_path / "run.ckpt"
     file.write_text("mine")

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pickle
+import re
 import resource
 import subprocess
 import sys
@@ -582,7 +583,9 @@ def torch_bytes(thing: Any) -> bytes:
 
 STATE = nn.Linear(2, 1).state_dict()
 BAD = {
-    "no file of torch": (b"hello", "was not written by torch.save\n"),
+    "no file of torch": (b"hello", "is no whole file of torch.save\n"),
+    "an empty one": (b"", "is no whole file of torch.save\n"),
+    "its beginning": (torch_bytes(nn.Linear(2, 1).state_dict())[:300], "is no whole file of "),
     "a list": (torch_bytes([1, 2]), "holds a list, and no dict of states"),
     "no model": (torch_bytes({"epoch": 3}), "holds no model's state: a dict of tensors by name"),
     "two models": (
@@ -601,6 +604,68 @@ def test_what_is_not_understood_is_refused(
     assert main(["checkpoint", "import", str(tmp_path / "theirs.pt"), str(tmp_path / "run")]) == 2
 
     assert told in capsys.readouterr().err
+
+
+def test_a_table_longer_than_its_file_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "w.safetensors"
+    path.write_bytes(b"\xff" * 40)
+
+    assert main(["checkpoint", "import", str(path), str(tmp_path / "run")]) == 2
+
+    told = capsys.readouterr().err
+    assert "is no whole file of safetensors: its table would be longer than the file" in told
+
+
+@pytest.mark.parametrize("name", ["../w.safetensors", "/w.safetensors", 3])
+def test_an_index_leads_to_no_file_outside_of_its_folder(
+    tmp_path: Path, name: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained()[2].export(tmp_path / "w.safetensors")
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    index = {"weight_map": {"weight": name}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+    assert main(["checkpoint", "import", str(folder), str(tmp_path / "run")]) == 2
+
+    assert f"names {name!r}, which is no file of its folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("left", [20, -3])
+def test_a_cut_file_of_dcp_is_not_said_to_need_pickle(
+    tmp_path: Path, left: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained()[2].export(tmp_path / "dcp", to="dcp")
+    for file in (tmp_path / "dcp").glob("*.distcp"):
+        file.write_bytes(file.read_bytes()[:left])
+
+    assert main(["checkpoint", "import", str(tmp_path / "dcp"), str(tmp_path / "run")]) == 2
+
+    told = capsys.readouterr().err
+    assert "dcp is no whole checkpoint of DCP" in told
+    assert "pickle" not in told
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("", "weights need a path to go to, and it is empty"),
+        ("s3://bucket/w", "s3://bucket/w is a URL: weights are written to this machine's own"),
+        ("taken/w.safetensors", "taken is a file: there can be no weights in it"),
+    ],
+)
+def test_weights_go_to_a_folder_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("taken").write_text("")
+
+    with pytest.raises(WriteError, match=re.escape(told)):
+        trained()[2].export(path)
+
+    assert os.listdir() == ["taken"]
 
 
 def test_one_of_two_models_may_be_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

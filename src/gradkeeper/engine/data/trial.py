@@ -77,7 +77,9 @@ def fault_of(build: Build, *, epochs: int, batches: int | None) -> str:
     """
     whole = _in_a_process(lambda record: Trial(build, epochs, batches, record).read_whole())
     if whole.failure:
-        return whole.failure
+        return f"the loader cannot be read: {whole.failure}"
+    if all(seen.content == END for seen in whole.seen):
+        return "the loader hands out no batch: there is nothing to go on with"
     for place in whole.places:
         fault = _fault_at(place, whole.seen[place.seen :], build, epochs, batches)
         if fault:
