@@ -143,7 +143,6 @@ class List(Collection):
             self.values[place] = value
         elif not isinstance(key, Slice):
             self.values.append(value)
-        m.changed()
 
     def length(self, m: Machine) -> Value:
         if self.open:
@@ -193,7 +192,6 @@ class ListMethod(Value):
     def call(self, call: Call) -> Value:
         m, values = call.m, self.of.values
         first = call.args[0] if call.args else NONE
-        m.changed()
         if self.name == "append":
             if len(values) < 4 * MOST_ELEMENTS:
                 values.append(first)
@@ -289,7 +287,6 @@ class SetMethod(Value):
     name: str
 
     def call(self, call: Call) -> Value:
-        call.m.changed()
         if self.name == "add" and call.args:
             if all(value.key != call.args[0].key for value in self.of.values):
                 self.of.values.append(call.args[0])
@@ -348,7 +345,6 @@ class Dict(Collection):
         return any_of(m, others, key)
 
     def set_item(self, m: Machine, key: Value, value: Value) -> None:
-        m.changed()
         if not isinstance(key, Constant):
             self.open = True
         m.write(self.values, key.key, (key, value))
@@ -390,7 +386,6 @@ class DictMethod(Value):
             return List([Tuple([key, value]) for key, value in of.values.values()], of.open)
         if self.name in ("get", "pop", "setdefault") and call.args:
             return self._get(call)
-        m.changed()
         if self.name == "update":
             for argument in call.args:
                 if isinstance(argument, Dict):
@@ -414,7 +409,6 @@ class DictMethod(Value):
         found = of.values.get(key.key)
         if found is not None:
             if self.name == "pop":
-                m.changed()
                 del of.values[key.key]
             return found[1]
         default = call.argument(1) or NONE

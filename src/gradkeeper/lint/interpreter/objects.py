@@ -539,9 +539,8 @@ class Instance(Value):
                 made.for_each(m, body)
                 return
         if self.cls.member("__next__") is not None:
-            while not m.ended:
-                if body(m.next_of(self)):
-                    return
+            while not body(m.next_of(self)):
+                pass
             return
         if self.native is not None:
             self.native.for_each(m, body)

@@ -180,8 +180,6 @@ class State:
         self.doubts: dict[str, None] = {}
         self.entered: list[ast.AST] = []
         self.visited: set[ast.AST] = set()
-        self.ended = False
-        self.changes = 0
         self.serial = 0
         self.calls = 0
         """How often somebody who is not seen has called what the rehearsal starts at."""
@@ -259,9 +257,6 @@ class State:
 
     def doubt(self, why: str) -> None:
         self.doubts[why] = None
-
-    def changed(self) -> None:
-        self.changes += 1
 
     def shortened(self, count: int) -> int:
         """So many of a known number of rounds that the end falls as it would."""
@@ -666,7 +661,6 @@ class State:
         if self._journal is not None:
             self._journal.append((table, key, table.get(key, MISSING)))
         table[key] = value
-        self.changes += 1
 
     @contextmanager
     def speculation(self, node: ast.AST) -> Iterator[list[tuple[dict[Any, Any], Any, Any]]]:

@@ -310,7 +310,7 @@ def build(call: Call, kind: str) -> Value:
     """Adam(params, ...)."""
     m = call.m
     owner = Owner(kind.lower() or "optimizer", m.site())
-    owner.stateful = kind not in STATELESS or _has_momentum(m, call)
+    owner.stateful = kind not in STATELESS or _has_momentum(call)
     made = Optimizer(owner, kind)
     if kind == "LBFGS":
         owner.stateful = False
@@ -334,7 +334,7 @@ def _iterates(call: Call) -> bool:
     return isinstance(number, Constant) and isinstance(number.value, int) and number.value > 1
 
 
-def _has_momentum(m: Machine, call: Call) -> bool:
+def _has_momentum(call: Call) -> bool:
     momentum = call.argument(2, "momentum")
     if momentum is None:
         return False

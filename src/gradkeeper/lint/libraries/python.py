@@ -667,11 +667,10 @@ def _null(call: Call) -> Value:
 class Record(StandIn):
     """SimpleNamespace and its like: attributes that were given, and others that may be."""
 
-    __slots__ = ("open", "values")
+    __slots__ = ("values",)
 
-    def __init__(self, values: dict[str, Value], *, open: bool = False) -> None:
+    def __init__(self, values: dict[str, Value]) -> None:
         self.values = values
-        self.open = open
 
     def attribute(self, m: Machine, name: str) -> Value:
         found = self.values.get(name)

@@ -194,7 +194,6 @@ class Tape:
         **fields: Any,
     ) -> None:
         m.must_be_sure()
-        m.changes += 1
         site = site or m.site()
         m.reach(site)
         self.notes.append(Note(kind, site, tuple(targets), fields, owner, open, factor, of_network))

@@ -212,7 +212,7 @@ def _settle_owners(m: Machine, tape: Tape) -> None:
         mine = everything or {Leaf("parameters", trainable=False): None}
         strangers[0].leaves = dict(mine)
     else:
-        _share_out(m, tape, strangers, owned, everything)
+        _share_out(m, tape, strangers, owned)
     for stranger in strangers:
         _adopt_early(tape, stranger)
 
@@ -229,13 +229,7 @@ def _reached(tape: Tape, *, for_inputs: bool = True) -> dict[Site, dict[Leaf, No
     return found
 
 
-def _share_out(
-    m: Machine,
-    tape: Tape,
-    strangers: list[Owner],
-    owned: set[Leaf],
-    everything: dict[Leaf, None],
-) -> None:
+def _share_out(m: Machine, tape: Tape, strangers: list[Owner], owned: set[Leaf]) -> None:
     """Several optimizers of unknown parameters: each owns what only its losses reach.
 
     A loss is an optimizer's if that one steps next. What two of them claim goes to the one whose

@@ -266,7 +266,7 @@ def _first_size(call: Call, name: str) -> int | None:
     return None
 
 
-def _clip(call: Call, name: str) -> Value:
+def _clip(call: Call) -> Value:
     m = call.m
     target = call.argument(0, "parameters") or NONE
     keys = ("max_norm", "clip_value", "value")
@@ -537,7 +537,7 @@ def find(m: Machine, name: str) -> Value | None:
     if name in ("torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"):
         return nn.MODULE
     if last in CLIPS and name.startswith("torch.nn.utils"):
-        return BuiltIn(name, lambda call: _clip(call, last))
+        return BuiltIn(name, _clip)
     if name.startswith("torch.optim."):
         return _optim(name, last)
     if last in WRAPS:

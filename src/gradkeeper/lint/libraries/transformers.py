@@ -199,14 +199,14 @@ class Adapted(Network):
         return Network.attribute(self, m, name)
 
 
-def _freeze(m: Machine, given: Value, on: bool = False) -> Module | None:
+def _freeze(m: Machine, given: Value) -> Module | None:
     module = module_of(given)
     if module is None and isinstance(given, Unknown):
         module = as_module(m, given)
     if module is not None:
         m.must_be_sure()
         for leaf in atoms(module.leaves()):
-            leaf.requires_grad = on
+            leaf.requires_grad = False
     return module
 
 
