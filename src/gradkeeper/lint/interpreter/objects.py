@@ -62,8 +62,8 @@ class Function(Value):
     def set_attribute(self, m: Machine, name: str, value: Value) -> None:
         self.attributes[name] = value
 
-    def bind(self, m: Machine, receiver: Value) -> Value:
-        return Method(self, receiver)
+    def of_object(self, m: Machine, instance: Instance, name: str) -> Value:
+        return instance.with_native(m, name, Method(self, instance))
 
 
 @dataclass(slots=True, eq=False)
@@ -357,12 +357,8 @@ class Class(Value):
 
     def attribute(self, m: Machine, name: str) -> Value:
         found = self.member(name)
-        if isinstance(found, ClassMethod):
-            return Method(found.function, self)
-        if isinstance(found, StaticMethod):
-            return found.function
         if found is not None:
-            return found
+            return found.of_class(self)
         if name == "__name__":
             return Constant(self.name)
         for base in self.libraries():
@@ -377,6 +373,12 @@ class Class(Value):
 class ClassMethod(Value):
     function: Function
 
+    def of_class(self, cls: Class) -> Value:
+        return Method(self.function, cls)
+
+    def of_object(self, m: Machine, instance: Instance, name: str) -> Value:
+        return Method(self.function, instance.cls)
+
 
 @dataclass(slots=True, eq=False)
 class StaticMethod(Value):
@@ -385,10 +387,19 @@ class StaticMethod(Value):
     def call(self, call: Call) -> Value:
         return self.function.call(call)
 
+    def of_class(self, cls: Class) -> Value:
+        return self.function
+
+    def of_object(self, m: Machine, instance: Instance, name: str) -> Value:
+        return self.function
+
 
 @dataclass(slots=True, eq=False)
 class Property(Value):
     function: Function
+
+    def of_object(self, m: Machine, instance: Instance, name: str) -> Value:
+        return m.run_function(self.function, Call(m, [instance]))
 
 
 @dataclass(slots=True, eq=False)
@@ -442,17 +453,8 @@ class Instance(Value):
                 return m.set_up(self, name) or found
             return found
         member = self.cls.member(name)
-        if isinstance(member, Property):
-            return m.run_function(member.function, Call(m, [self]))
-        if isinstance(member, (Function, Descriptor)):
-            bound = member.bind(m, self)
-            return self.native.around(m, name, bound) if self.native is not None else bound
-        if isinstance(member, ClassMethod):
-            return Method(member.function, self.cls)
-        if isinstance(member, StaticMethod):
-            return member.function
         if member is not None:
-            return member
+            return member.of_object(m, self, name)
         if name == "__class__":
             return self.cls
         if name == "__dict__":
@@ -460,6 +462,10 @@ class Instance(Value):
         if name == "__setattr__":
             return BuiltIn(name, self._set_by_name)
         return self._elsewhere(m, name)
+
+    def with_native(self, m: Machine, name: str, bound: Value) -> Value:
+        """A method of its own, with what a library does around methods of this name."""
+        return self.native.around(m, name, bound) if self.native is not None else bound
 
     def _set_by_name(self, call: Call) -> Value:
         """`self.__setattr__(f"layer{i}", layer)`."""
@@ -581,15 +587,6 @@ class Instance(Value):
     def leave(self, m: Machine) -> None:
         if self._special(m, "__exit__", NONE, NONE, NONE) is None and self.native is not None:
             self.native.leave(m)
-
-
-class Descriptor(Value):
-    """A member that becomes something else when it is asked for through an object."""
-
-    __slots__ = ()
-
-    def bind(self, m: Machine, receiver: Value) -> Value:
-        return self
 
 
 @dataclass(slots=True, eq=False)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine
+    from gradkeeper.lint.interpreter.objects import Class, Instance
 
 Sources = frozenset[Hashable]
 """What a value was made of, in tokens that only the libraries understand."""
@@ -165,6 +166,14 @@ class Value:
     def around(self, m: Machine, name: str, method: Value) -> Value:
         """A method of a program's class that stands in the place of a library's."""
         return method
+
+    def of_object(self, m: Machine, instance: Instance, name: str) -> Value:
+        """As a member of a class: what one of its objects has by this name."""
+        return self
+
+    def of_class(self, cls: Class) -> Value:
+        """As a member of a class: what the class itself has by this name."""
+        return self
 
     def held(self) -> Iterable[Value]:
         """The values inside it, for whoever looks for something in a collection."""

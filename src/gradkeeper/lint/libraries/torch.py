@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from gradkeeper.lint.interpreter.objects import (
     BuiltIn,
-    Descriptor,
     Function,
+    Instance,
     LibraryClass,
     Method,
     StandIn,
@@ -92,7 +92,7 @@ class GradMode(StandIn):
         return InMode(self, call.args[0]) if call.args else self
 
 
-class InMode(Descriptor):
+class InMode(Value):
     """A function that runs in a mode of its own: `@torch.no_grad()`."""
 
     __slots__ = ("function", "mode")
@@ -108,10 +108,10 @@ class InMode(Descriptor):
     def attribute(self, m: Machine, name: str) -> Value:
         return self.function.attribute(m, name)
 
-    def bind(self, m: Machine, receiver: Value) -> Value:
+    def of_object(self, m: Machine, instance: Instance, name: str) -> Value:
         inner = self.function
-        bound = Method(inner, receiver) if isinstance(inner, Function) else inner
-        return InMode(self.mode, bound)
+        bound = Method(inner, instance) if isinstance(inner, Function) else inner
+        return instance.with_native(m, name, InMode(self.mode, bound))
 
     def call(self, call: Call) -> Value:
         self.mode.enter(call.m)
