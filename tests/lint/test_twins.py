@@ -3174,6 +3174,101 @@ twins(
     KEPT_ELSEWHERE.format(mark="", keep="second.append(p.grad)"),
 )
 
+TIED = """
+    import torch
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = nn.ModuleDict(dict(embed=nn.Embedding(9, 4), body=nn.Linear(4, 4)))
+            self.head = nn.Linear(4, 9, bias=False)
+            {tie}
+
+        def forward(self, x):
+            return self.head(self.parts.body(self.parts.embed(x)))
+
+    model = Net()
+    first = torch.optim.AdamW(model.head.parameters())
+    second = torch.optim.SGD(model.parts.body.parameters(), lr=0.1)
+    for x in [torch.randint(9, (3,)) for _ in range(6)]:
+        loss = nn.functional.cross_entropy(model(x), x)
+        loss.backward()
+        for optimizer in [first, second]:
+            optimizer.step(){mark}
+        model.zero_grad()
+"""
+twins(
+    "a weight that is tied to another one is owned by whoever owns that",
+    TIED.format(tie="pass", mark="  # <- GK105"),
+    TIED.format(tie="self.parts.embed.weight = self.head.weight", mark=""),
+)
+
+DEEP = """
+    import torch
+    from torch import nn
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.wide, self.narrow = nn.Linear(4, 8), nn.Linear(8, 4)
+
+        def forward(self, x):
+            batch, width = x.size()
+            hidden = torch.nn.functional.gelu(self.wide(x.view(batch, width)))
+            for _ in range(12):
+                hidden = (hidden + hidden.square().mean()).clamp(0, 1).view(batch, 2 * width)
+            return x + self.narrow(hidden.contiguous().view(batch, 2 * width))
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.ModuleList([Block() for _ in range(12)])
+
+        def forward(self, x):
+            for block in self.blocks{some}:
+                x = block(x)
+            return x
+
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(100):
+        for _ in range(8):
+            loss = model(torch.randn(2, 4)).square().mean()
+            loss.backward()
+        for p in model.parameters():
+            p.grad /= 8{mark}
+        optimizer.step()
+        model.zero_grad()
+"""
+twins(
+    "the last layers of a deep network have gradients, also after many passes",
+    DEEP.format(some="[:1]", mark="  # <- GK601"),
+    DEEP.format(some="", mark=""),
+)
+
+COUNTED_FROM_ONE = """
+    import os
+    import torch
+
+    steps = 512 // (64 * int(os.environ["WORLD_SIZE"]))
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(100):
+        for i in range(1, steps + 1):
+            loss = model(torch.randn(2, 3)).square().mean()
+            loss.backward()
+        for p in model.parameters():
+            p.grad /= steps
+        optimizer.step(){mark}
+        {zero}
+"""
+twins(
+    "micro-batches that are counted from one",
+    COUNTED_FROM_ONE.format(mark="  # <- GK101", zero="pass"),
+    COUNTED_FROM_ONE.format(mark="", zero="model.zero_grad()"),
+)
+
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:

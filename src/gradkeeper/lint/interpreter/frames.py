@@ -106,6 +106,8 @@ class Loop:
     """As many rounds as the program itself would run."""
     ends_alike: bool = False
     """Fewer, but a window that is open at its end is as full as it would be."""
+    given_up: bool = False
+    """Fewer, because all of them would cost too much."""
     total: int | None = None
     """How many rounds the program itself would run, where it says so."""
     told: bool = False

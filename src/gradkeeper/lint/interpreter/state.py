@@ -173,6 +173,8 @@ class State:
         self.numbers: dict[Hashable, int] = {}
         self.multiples: dict[Hashable, Value] = {}
         """Products of something unknown, by key: what each is a multiple of."""
+        self.sums: dict[Hashable, tuple[Value, Plain]] = {}
+        """Sums of something unknown and a constant, by key."""
         self.period = 1
         """The longest window that the source itself counts up to."""
         self.short_of = 0
@@ -426,6 +428,16 @@ class State:
                 or (isinstance(factor, Unknown) and self.is_size(factor))
             ):
                 self.multiples[made.key] = factor
+
+    def keep_sum(self, made: Value, of: Value, added: Value) -> None:
+        """`steps + 1`, for whoever takes it away again."""
+        if isinstance(added, Constant):
+            self.sums[made.key] = (of, added.value)
+
+    def less(self, value: Value, number: int) -> Value:
+        """`value - number`."""
+        whole, added = self.sums.get(value.key, (value, None))
+        return whole if added == number else value.operate(self.whole, "-", Constant(number))
 
     def whole_windows(self, rounds: int, number: Value) -> int:
         """As many rounds at least, and a multiple of what the number is a multiple of."""

@@ -343,7 +343,7 @@ class Statements(Expressions):
             if loop.index >= loop.rounds:
                 return True
             if self._is_costly(loop, begun):
-                loop.exact = False
+                loop.exact, loop.given_up = False, True
                 return True
             self.spend()
             self.node = node

@@ -337,6 +337,8 @@ class Unknown(Value):
         if m.is_numbered(self) and isinstance(other, Constant):
             return Constant(m.number(self)).operate(m, sign, other, swapped=swapped)
         made = Value.operate(self, m, sign, other, swapped=swapped)
+        if sign == "+":
+            m.keep_sum(made, self, other)
         if sign == "*":
             m.keep_product(made, self, other)
             if isinstance(made, Unknown) and made.fixed:

@@ -40,6 +40,7 @@ from gradkeeper.lint.libraries.tensors import (
 from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:
+    from gradkeeper.lint.interpreter.frames import Loop
     from gradkeeper.lint.interpreter.machine import Machine
 
 WEIGHTY = words(
@@ -175,7 +176,9 @@ class Module(StandIn):
         if name == "training":
             return
         if holds_parameters(value):
-            if not self.seen and self.own is not None and name not in self.children:
+            # What had this name is gone: a part that was not seen, or a layer's own (tied weights).
+            replaces = not self.seen or name in ("weight", "bias")
+            if replaces and self.own is not None and name not in self.children:
                 self.child(name)
             m.must_be_sure()
             self.children[name] = value
@@ -507,6 +510,19 @@ def holds_parameters(value: Value) -> bool:
     if isinstance(value, Unknown) and leaves_in(value.sources()):
         return True
     return isinstance(value, Tensor) and value.leaf is not None and value.leaf.trainable
+
+
+def take_along(m: Machine, loop: Loop) -> None:
+    """What went through the first layers of a loop that was given up goes through the rest, too."""
+    assert loop.iterable is not None
+    elements = [flatten([element]) for element in loop.iterable.iterate(m)]
+    first, rest = (
+        frozenset(leaf for parts in some for part in parts for leaf in leaves_of(part))
+        for some in (elements[: loop.index], elements[loop.index :])
+    )
+    for value in m.frame.names.values():
+        if isinstance(value, Tensor) and value.flow & first:
+            value.flow |= rest
 
 
 def leaves_of(value: Value) -> list[Leaf]:

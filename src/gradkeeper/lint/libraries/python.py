@@ -53,7 +53,7 @@ CONTAINERS = words("dict list tuple set str int float bool Mapping Sequence")
 
 
 class OpenRange(Value):
-    """range(n) of an n that is not known."""
+    """range(n) of an n that is not known, or range(start, start + n)."""
 
     __slots__ = ("number", "start")
 
@@ -87,8 +87,8 @@ def _range(call: Call) -> Value:
         number = m.known_number(argument)
         if number is None or not float(number).is_integer():
             bound = args[0] if len(args) == 1 else args[1]
-            start = m.known_number(args[0]) if len(args) > 1 else 0
-            return OpenRange(bound, int(start or 0))
+            start = int((m.known_number(args[0]) if len(args) > 1 else 0) or 0)
+            return OpenRange(m.less(bound, start) if start else bound, start)
         numbers.append(int(number))
         if isinstance(argument, Count):
             limit = argument.limit

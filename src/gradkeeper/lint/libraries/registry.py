@@ -39,7 +39,7 @@ from gradkeeper.lint.libraries import (
     unknowns,
 )
 from gradkeeper.lint.libraries.driving import Framework
-from gradkeeper.lint.libraries.nn import MODULE, Module, module_of, unseen_network
+from gradkeeper.lint.libraries.nn import MODULE, Module, module_of, take_along, unseen_network
 from gradkeeper.lint.libraries.optim import stranger
 from gradkeeper.lint.libraries.recording import Tape
 from gradkeeper.lint.libraries.tensors import Fetched, Finite, Param, weigh
@@ -283,6 +283,8 @@ class StandardLibraries:
 
     def loop_ends(self, m: Machine, loop: Loop) -> None:
         tape = m.state(Tape)
+        if loop.given_up and loop.total is not None:
+            take_along(m, loop)
         if loop.kind == "batches":
             tape.round_due = None
             if self._spends(m, loop):
