@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gradkeeper.report.source import line_of
+from gradkeeper.report.source import line_of, lines_in
 
 
 def test_a_name_is_read_anew_in_another_folder(
@@ -20,3 +20,18 @@ def test_a_name_is_read_anew_in_another_folder(
     assert line_of("train.py", 1) == "second()"
     monkeypatch.chdir(tmp_path)
     assert line_of("train.py", 1) is None
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        (b"# coding: latin-1\n# \xe9\nstep()\n", ("# \xe9", "step()")),
+        (b"# neither\n# \xe9\nstep()\n", ("# \ufffd", "step()")),
+        (b"# coding: none-such\n# \xe9\nstep()\n", ("# \ufffd", "step()")),
+        (b"\xef\xbb\xbf# marked\n\nstep()\n", ("", "step()")),
+        (b"# a form feed\n\x0c\nstep()\n", ("\x0c", "step()")),
+    ],
+)
+def test_lines_are_those_of_python_in_any_encoding(raw: bytes, shown: tuple[str, str]) -> None:
+    assert lines_in(raw)[1:3] == shown
+    assert lines_in(raw)[0].startswith("#")

@@ -35,6 +35,29 @@ def test_a_finding_shows_its_line_with_a_pointer(tmp_path: Path) -> None:
     )
 
 
+def test_of_an_endless_line_only_what_lies_around_the_place_is_shown(tmp_path: Path) -> None:
+    script = tmp_path / "data.py"
+    script.write_text(f"data = [{'1, ' * 100_000}]; optimizer.step(); x = [{'2, ' * 100_000}]\n")
+    column = script.read_text().index("optimizer") + 1
+
+    shown = text.render_one(finding(str(script), site=Site(str(script), 1, column))).splitlines()
+
+    assert max(map(len, shown)) < 300
+    assert shown[1].startswith("    1 | ...")
+    assert shown[1].endswith("...")
+    assert shown[1][shown[2].index("^") :].startswith("optimizer.step()")
+
+
+def test_the_beginning_of_an_endless_line_is_shown_as_it_is(tmp_path: Path) -> None:
+    script = tmp_path / "data.py"
+    script.write_text(f"optimizer.step(); x = [{'2, ' * 100_000}]\n")
+
+    shown = text.render_one(finding(str(script), site=Site(str(script), 1, 1))).splitlines()
+
+    assert shown[1].startswith("    1 | optimizer.step(); x = [2, ")
+    assert shown[2].startswith("      | ^ ")
+
+
 def test_a_finding_without_its_source_still_says_what_happens() -> None:
     assert "   spends the gradient of line 2 again\n" in text.render_one(finding("gone.py"))
 

@@ -3,10 +3,15 @@
 import json
 import linecache
 import os
+import re
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 
 from gradkeeper.model import Site
+
+LINE_END = re.compile(r"\r\n|\r|\n")
+"""str.splitlines would also break at form feeds and at U+2028, where Python goes on."""
 
 
 def shown_path(path: str) -> str:
@@ -44,8 +49,23 @@ def lines_in(raw: bytes, cell: int | None = None) -> tuple[str, ...]:
     """The lines of a file, or of one cell of a notebook; none where they cannot be read."""
     try:
         if cell is None:
-            return tuple(raw.decode("utf-8").splitlines())
+            return tuple(LINE_END.split(_decoded(raw)))
         source = json.loads(raw)["cells"][cell - 1]["source"]
         return tuple("".join(source).split("\n"))
     except (ValueError, LookupError, TypeError):
         return ()
+
+
+def _decoded(raw: bytes) -> str:
+    """UTF-8, or as the first lines declare; letters that are neither are left out of the picture,
+    not their line."""
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        import tokenize  # slow, and hardly ever needed
+
+        try:
+            declared = tokenize.detect_encoding(BytesIO(raw).readline)[0]
+        except SyntaxError:
+            declared = "utf-8"
+        return raw.decode(declared, "replace")

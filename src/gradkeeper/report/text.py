@@ -8,6 +8,10 @@ from gradkeeper.report.paint import PLAIN, Paint
 from gradkeeper.report.source import line_of, shown_path
 
 REMEDY_WIDTH = 64
+WIDEST = 200
+"""Letters of a source line; of a longer one, those around the place are shown."""
+LEAD = 60
+CUT = "..."
 
 
 def render(
@@ -85,12 +89,23 @@ def _excerpt(finding: Finding, paint: Paint) -> list[str]:
         return [f"   {finding.message}"]
     number = f"{finding.site.line:5}"
     margin = " " * len(number)
-    pointer = "".join(map(_blank, text[: finding.site.column - 1]))
+    text, column = _around(text.rstrip(), finding.site.column)
+    pointer = "".join(map(_blank, text[: column - 1]))
     marker = paint.by(finding.severity, f"^ {finding.message}")
     return [
-        f"{paint.dim(f'{number} |')} {_printable(text.rstrip())}",
+        f"{paint.dim(f'{number} |')} {_printable(text)}",
         f"{paint.dim(f'{margin} |')} {pointer}{marker}",
     ]
+
+
+def _around(text: str, column: int) -> tuple[str, int]:
+    """What is shown of a line, and the column in it: data may be written on one of megabytes."""
+    if len(text) <= WIDEST:
+        return text, column
+    start = max(0, column - 1 - LEAD)
+    end = start + WIDEST
+    before, after = CUT if start else "", CUT if end < len(text) else ""
+    return f"{before}{text[start:end]}{after}", column - start + len(before)
 
 
 def _blank(letter: str) -> str:
