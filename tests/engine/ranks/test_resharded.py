@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Subset, TensorDataset
 
 from gradkeeper.engine import Engine, EngineWarning, ResumeError
 from tests.engine.problems import plain_sgd, rows
@@ -136,13 +136,28 @@ def test_a_checkpoint_of_an_open_window_is_refused_with_the_remedy(
     assert all("go on with 2 ranks" in one for one in told), told
 
 
+DATA: Any = TensorDataset(*rows(48), torch.arange(48))
+
+
 def items_by_window(
     rank: int, kind: str, folder: str, size: int, drop: bool
 ) -> dict[int, list[int]]:
+    sampler: Any = DistributedSampler(DATA, seed=3)
+    return items_of(
+        DataLoader(DATA, batch_size=2, sampler=sampler, drop_last=drop), kind, folder, size
+    )
+
+
+def items_by_turns(rank: int, kind: str, folder: str, size: int) -> dict[int, list[int]]:
+    """From plain loaders that nobody deals out but the user: every rank takes each n-th item."""
+    share: Any = Subset(DATA, range(rank, 48, dist.get_world_size()))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*whether each item is read once", EngineWarning)
+        return items_of(DataLoader(share, batch_size=2), kind, folder, size)
+
+
+def items_of(loader: Any, kind: str, folder: str, size: int) -> dict[int, list[int]]:
     """Which items this rank read in each window, by the step that it ended with."""
-    data: Any = TensorDataset(*rows(48), torch.arange(48))
-    sampler: Any = DistributedSampler(data, seed=3)
-    loader = DataLoader(data, batch_size=2, sampler=sampler, drop_last=drop)
     model = wrapped(kind)
     engine = Engine(
         model,
@@ -164,6 +179,11 @@ def items_by_window(
     return found
 
 
+EPOCHS = (range(1, 5), range(5, 9))
+"""Their steps."""
+ALL = list(range(48))
+
+
 def together(by_rank: list[dict[int, list[int]]]) -> dict[int, list[int]]:
     """Items of all ranks, sorted."""
     return {step: sorted(i for rank in by_rank for i in rank[step]) for step in by_rank[0]}
@@ -176,8 +196,7 @@ def test_each_item_is_read_once_and_in_its_window_whatever_the_number_of_ranks(
 ) -> None:
     whole = together(two_ranks.run(items_by_window, kind, str(tmp_path / "two"), 3, drop))
     assert [len(items) for items in whole.values()] == [12] * 8
-    for epoch in (range(1, 5), range(5, 9)):
-        assert sorted(i for step in epoch for i in whole[step]) == list(range(48))
+    assert [sorted(i for step in epoch for i in whole[step]) for epoch in EPOCHS] == [ALL, ALL]
 
     # In mid-epoch, at its end, and within the second.
     for number in (1, 3, 4, 6):
@@ -190,6 +209,20 @@ def test_each_item_is_read_once_and_in_its_window_whatever_the_number_of_ranks(
         rest = together(two_ranks.run(items_by_window, kind, str(back), 3, drop))
 
         assert rest == {step: items for step, items in whole.items() if step > number + 1}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_so_it_is_where_ranks_take_items_in_turns_from_a_plain_loader(
+    two_ranks: Pool, three_ranks: Pool, tmp_path: Path, kind: str
+) -> None:
+    whole = together(two_ranks.run(items_by_turns, kind, str(tmp_path / "two"), 3))
+    assert [sorted(i for step in epoch for i in whole[step]) for epoch in EPOCHS] == [ALL, ALL]
+
+    for number in (1, 6):
+        cut = cut_after(tmp_path / "two", number, tmp_path / f"{number}")
+        rest = together(three_ranks.run(items_by_turns, kind, str(cut), 2))
+
+        assert rest == {step: items for step, items in whole.items() if step > number}
 
 
 class Stream(IterableDataset[tuple[Tensor, Tensor]]):

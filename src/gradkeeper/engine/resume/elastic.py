@@ -16,6 +16,8 @@ from gradkeeper.tree import StateTree
 # parts of one step lie with ranks that are no more.
 
 
+ITEMS = "dataset_length"
+"""In a loader's signature."""
 OTHER = "this loop is not that of the checkpoint"
 
 
@@ -140,7 +142,13 @@ class Shares:
         if self.same:
             refuse_difference(OTHER, saved["shape"], here)
             return
-        refuse_difference(OTHER, _of_any_rank(saved["shape"]), _of_any_rank(here))
+        whole, now_whole = _of_any_rank(saved["shape"]), _of_any_rank(here)
+        items, now_items = (shape["loader"].get(ITEMS) or 0 for shape in (whole, now_whole))
+        if items * self._ranks == now_items * self._size:
+            # Each rank's dataset is its share, which the user cut.
+            whole["loader"].pop(ITEMS, None)
+            now_whole["loader"].pop(ITEMS, None)
+        refuse_difference(OTHER, whole, now_whole)
         before, now = saved["shape"]["size"], here["size"]
         if before * self._ranks != now * self._size:
             raise ResumeError(
