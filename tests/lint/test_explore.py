@@ -383,3 +383,31 @@ def test_a_script_that_only_sets_weights_is_not_gone_through_as_if_it_trained() 
 
     assert runs("parameter.data = torch.zeros(4)") == runs("print(parameter)")
     assert runs("optimizer.step()") > runs("print(parameter)")
+
+
+SHORT = """
+import torch
+from data import loader
+
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batches = iter(loader)
+for i in range({rounds}):
+    x, y = next(batches)
+    optimizer.zero_grad()
+    torch.nn.functional.mse_loss(model(x), y).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("rounds", "rehearsals"),
+    [
+        pytest.param("len(loader) - 2", 2, id="two more are enough"),
+        pytest.param("0, len(loader), 8", 3, id="two more are no help: as many as there may be"),
+    ],
+)
+def test_a_loop_that_lacks_rounds_is_given_more(rounds: str, rehearsals: int) -> None:
+    (loop,) = check({"train.py": SHORT.format(rounds=rounds)})["train.py"].training
+
+    assert (loop.why, loop.rehearsals) == ("", rehearsals)

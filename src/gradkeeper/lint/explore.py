@@ -124,6 +124,8 @@ class _Exploration:
         """Settings that were left out of a group since nothing trained with it."""
         self.groups: dict[Hashable, tuple[Run, dict[Hashable, Mode]]] = {}
         """By plan: the run whose answers of chance it has the other way, all at once."""
+        too_short: Run | None = None
+        """The last run, where this one is to have more rounds."""
         self.base: Run | None = None
         """The run that the others are compared with."""
         program.begun = program.operations
@@ -135,9 +137,11 @@ class _Exploration:
                 continue
             self.tried.add(name)
             run = rehearse(program, root, plan)
-            longer = _longer(run)
+            longer = _longer(run, too_short)
+            too_short = None
             if longer is not None and name not in self.groups:
                 # Too short to see a window: as if it had not been.
+                too_short = run
                 self.waiting.insert(0, longer)
                 continue
             if not self._tells_nothing(run):
@@ -446,11 +450,14 @@ def _flips(question: Question) -> Iterator[Mode]:
         yield "no" if question.answer else "yes"
 
 
-def _longer(run: Run) -> Plan | None:
+def _longer(run: Run, shorter: Run | None) -> Plan | None:
     """A plan with room for the windows that the source itself counts, or for the loops that leave
-    out the first or last batches."""
-    if run.short_of and run.plan.rounds + run.short_of <= MOST_ROUNDS:
-        return run.plan.but(rounds=run.plan.rounds + run.short_of)
+    out the first or last batches; where a few more were of no help, with as many as there may be.
+    """
+    helped = shorter is None or run.short_of < shorter.short_of
+    more = run.plan.rounds + run.short_of if helped else MOST_ROUNDS
+    if run.short_of and run.plan.rounds < more <= MOST_ROUNDS:
+        return run.plan.but(rounds=more)
     rounds = _epochs(run.period)[0]
     if run.period == 1 or run.plan.rounds >= min(_epochs(run.period)):
         return None
