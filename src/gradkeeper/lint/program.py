@@ -63,6 +63,17 @@ TAKES_PART = (b"backward(", b"zero_grad", b"clip_grad", b"GradScaler")
 
 CALLS = (b"optim", b"__main__", b"oader", *TAKES_PART)
 """What stands in a file that calls training code, or hands something to it: it goes over data."""
+HINTS = (
+    b"optim",
+    b"__main__",
+    b"oader",
+    b"backward(",
+    b"caler",
+    b"zero_grad",
+    b"clip_grad",
+    b"autograd.grad(",
+)
+"""One of them stands wherever something trains, or calls what does: most files have none."""
 
 
 def takes_part(raw: bytes) -> bool:
@@ -87,8 +98,10 @@ def sketch(path: str, raw: bytes) -> Sketch | None:
     """None for a file that neither trains nor can hand anything to one that does."""
     if path.endswith(".ipynb"):
         return None
-    trains = may_train(raw)
-    if not trains and not any(word in raw for word in CALLS) and not ACTS.search(b"\n" + raw):
+    hinted = any(word in raw for word in HINTS)
+    trains = hinted and may_train(raw)
+    calls = hinted and any(word in raw for word in CALLS)
+    if not (trains or calls) and not ACTS.search(b"\n" + raw):
         return None
     return Sketch(path, trains, tuple(dict.fromkeys(imports_in(raw))))
 
@@ -229,6 +242,8 @@ class _Files:
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self._names: dict[str, frozenset[str]] = {}
+        self._files: dict[tuple[str, str], str | None] = {}
+        """By folder and module."""
         self._packages: dict[str, tuple[Import, ...]] = {}
         self._along: dict[str, Sketch | None] = {}
 
@@ -268,13 +283,12 @@ class _Files:
     def _locate(self, module: str, level: int, path: str) -> str | None:
         """What a module's name means in a file, if that lies in the same project."""
         folder = os.path.dirname(path)
-        parts = module.split(".") if module else []
         if level:
             for _ in range(level - 1):
                 folder = os.path.dirname(folder)
-            return self._file_in(folder, parts)
-        for _ in range(HIGHEST if parts else 0):
-            found = self._file_in(folder, parts)
+            return self._file_in(folder, module)
+        for _ in range(HIGHEST if module else 0):
+            found = self._file_in(folder, module)
             if found is not None and found != path:
                 return found
             above = os.path.dirname(folder)
@@ -283,7 +297,13 @@ class _Files:
             folder = above
         return None
 
-    def _file_in(self, folder: str, parts: list[str]) -> str | None:
+    def _file_in(self, folder: str, module: str) -> str | None:
+        key = (folder, module)
+        if key not in self._files:
+            self._files[key] = self._find(folder, module.split(".") if module else [])
+        return self._files[key]
+
+    def _find(self, folder: str, parts: list[str]) -> str | None:
         for part in parts[:-1]:
             if part not in self._in(folder):
                 return None
