@@ -56,16 +56,17 @@ class Project:
         if not self.may_train:
             return
         direct: dict[str, None] = {}
-        for path, tree in self.files.items():
-            direct.update(self._imports_of(path, _imported(tree)))
+        for path in self.files:
+            direct.update(self._imports_of(path, _imported(self.facts.imports[path])))
         near = self._reached(direct, FEW + 1, matters=lambda raw: True)
         if len(near) > FEW:
             near = self._reached(direct, MOST, matters=takes_part)
         for path, raw in near.items():
             more = self.trees[path] = _parse(raw, path)
             if more is not None:
-                self.facts.add([(more, self.shown(path))])
-                self._imports_of(path, _imported(more))
+                shown = self.shown(path)
+                self.facts.add([(more, shown)])
+                self._imports_of(path, _imported(self.facts.imports[shown]))
         self.facts.survey()
 
     def _imports_of(self, file: str, named: Iterable[tuple[str, int]]) -> dict[str, None]:
@@ -185,19 +186,15 @@ class LoadedModules:
         self.modules: dict[str, OwnModule] = {}
 
 
-def _imported(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """The modules that a file names in imports, wherever they stand."""
-    stack: list[ast.AST] = list(tree.body)
-    while stack:
-        node = stack.pop()
-        for part in ("body", "orelse", "handlers", "finalbody", "cases"):
-            inside = getattr(node, part, None)
-            if isinstance(inside, list):
-                stack.extend(inside)
+def _imported(
+    statements: Iterable[ast.Import | ast.ImportFrom],
+) -> Iterator[tuple[str, int]]:
+    """The modules that statements name."""
+    for node in statements:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, 0
-        elif isinstance(node, ast.ImportFrom):
+        else:
             yield node.module or "", node.level
             for alias in node.names:
                 yield f"{node.module}.{alias.name}" if node.module else alias.name, node.level

@@ -106,6 +106,10 @@ class Line:
     calls: set[str] = field(default_factory=set)
     gives: bool = False
     """It holds a `yield`."""
+    gives_inside: bool = False
+    """What lies inside it does, functions and classes aside."""
+    jumps_inside: bool = False
+    """Some of that leaves its loop or function."""
     gathers: bool = False
     """It holds a comprehension."""
     spends_at_once: bool = False
@@ -239,6 +243,8 @@ class Facts:
     """What the program uses things of a name as, once that was asked: also by a variable's name."""
     signatures: dict[int, Any] = field(default_factory=dict)
     """How functions take their arguments, once they were called."""
+    imports: dict[str, list[ast.Import | ast.ImportFrom]] = field(default_factory=dict)
+    """By file: where it imports something, as they are written."""
     _files: dict[str, Line] = field(default_factory=dict)
     _lines: dict[int, Line] = field(default_factory=dict)
     """By function."""
@@ -301,7 +307,9 @@ class Facts:
     def add(self, files: Iterable[tuple[ast.Module, str]]) -> None:
         """Reads files of the program."""
         for tree, file in files:
-            self._files[file] = _Reader(self).read(tree)
+            reader = _Reader(self)
+            self._files[file] = reader.read(tree)
+            self.imports[file] = reader.imports
 
     def speak_of_training(self) -> bool:
         """Some line that was read has to do with gradients, or sets a framework going."""
@@ -321,6 +329,7 @@ class _Reader:
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
+        self.imports: list[ast.Import | ast.ImportFrom] = []
 
     def read(self, tree: ast.Module) -> Line:
         whole = Line(tree)
@@ -394,6 +403,8 @@ class _Reader:
             case ast.Delete():
                 for target in node.targets:
                     self._target(line, target)
+            case ast.Import() | ast.ImportFrom():
+                self.imports.append(node)
             case _:
                 self._expression(line, node)
         return line
@@ -651,6 +662,10 @@ class _Survey:
             self._mark(inner)
             if isinstance(inner.node, FUNCTIONS):
                 continue  # a definition does nothing by itself
+            if not isinstance(inner.node, ast.ClassDef):
+                line.gives_inside = line.gives_inside or inner.gives or inner.gives_inside
+                jumps = inner.jumps_inside or isinstance(inner.node, _JUMPS)
+                line.jumps_inside = line.jumps_inside or jumps
             line.loud = line.loud or inner.loud
             line.credits = line.credits or inner.credits
             line.spends = line.spends or inner.spends
@@ -667,20 +682,20 @@ class _Survey:
                     facts.over_tasks.add(id(node))
             elif _feeds(line):
                 facts.feeds.add(id(node))
-            if any(inner.gives for inner in line.own()):
+            if line.gives_inside:
                 facts.yielding.add(id(node))
         elif isinstance(node, (ast.Try, ast.TryStar)):
             if line.credits:
                 facts.tries.add(id(node))
         elif isinstance(node, ast.If):
-            if any(isinstance(inner.node, _JUMPS) for inner in line.own()):
+            if line.jumps_inside:
                 facts.jumps.add(id(node))
             otherwise = {id(statement) for statement in node.orelse}
             spending = {id(inner.node) not in otherwise for inner in line.inside if inner.spends}
             if len(spending) == 1:
                 facts.steps_if.add((id(node), spending.pop()))
         elif isinstance(node, FUNCTIONS):
-            if any(inner.gives for inner in line.own()):
+            if line.gives_inside:
                 facts.generators.add(id(node))
             self._find_gates(line)
 
