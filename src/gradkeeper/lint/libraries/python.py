@@ -354,25 +354,23 @@ def _map(call: Call) -> Value:
 
 
 def _any(call: Call) -> Value:
-    given = (call.argument(0) or NONE).resolve(call.m)
-    if isinstance(given, Collection) and not getattr(given, "open", False):
-        answers = [element.truth(call.m) for element in given.elements()]
-        if True in answers:
-            return TRUE
-        if all(answer is False for answer in answers):
-            return FALSE
-    return truth_value(Condition("any", given))
+    return _settled_by(call, "any", True)
 
 
 def _all(call: Call) -> Value:
+    return _settled_by(call, "all", False)
+
+
+def _settled_by(call: Call, name: str, answer: bool) -> Value:
+    """any() is settled by one element that is true, all() by one that is false."""
     given = (call.argument(0) or NONE).resolve(call.m)
     if isinstance(given, Collection) and not getattr(given, "open", False):
         answers = [element.truth(call.m) for element in given.elements()]
-        if False in answers:
-            return FALSE
-        if all(answer is True for answer in answers):
-            return TRUE
-    return truth_value(Condition("all", given))
+        if answer in answers:
+            return truth_value(answer)
+        if all(other is (not answer) for other in answers):
+            return truth_value(not answer)
+    return truth_value(Condition(name, given))
 
 
 def _same_elements(call: Call) -> Value:
