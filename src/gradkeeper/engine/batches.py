@@ -59,11 +59,11 @@ def moved(batch: Any, device: torch.device) -> Any:
 SOURCE = "loader"
 
 
-class _EpochEnd:
+class _NoMoreBatches:
     """In place of a batch when the epoch is over."""
 
 
-END = _EpochEnd()
+END = _NoMoreBatches()
 
 
 @dataclass(slots=True)
