@@ -3,6 +3,8 @@
 import ast
 from textwrap import dedent
 
+import pytest
+
 from gradkeeper.lint.explore import roots
 from gradkeeper.lint.imports import Project
 from gradkeeper.lint.interpreter.facts import Facts
@@ -436,6 +438,48 @@ def test_a_while_loop_that_fetches_is_as_long_as_a_for_loop_around_turns_too() -
     loops = [data + turns.format(head=head) for head in ("for x in data:", asked)]
 
     assert [steps_of(HEAD + loop) for loop in loops] == [12, 12]
+
+
+REPLAY = """
+import random
+from collections import deque
+
+memory = deque(maxlen=10000)
+
+def replay(size):
+    if len(memory) < size:
+        return
+    batch = torch.stack(random.sample(memory, size))
+    {zero}
+    F.mse_loss(model(batch), batch).backward()
+    optimizer.step()
+
+for episode in range(1000):
+    state, done = env.reset(), False
+    while {goes_on}:
+        state, done = env.step(state)
+        memory.append(state)
+        replay(32)
+        {ends}
+"""
+
+
+@pytest.mark.parametrize(
+    ("goes_on", "ends"),
+    [
+        pytest.param("not done", "pass", id="until done"),
+        pytest.param("True", "if done: break", id="for good"),
+        pytest.param("len(state) < limit", "pass", id="up to a limit"),
+    ],
+)
+def test_a_memory_that_fills_for_longer_than_is_rehearsed_is_full_one_day(
+    goes_on: str, ends: str
+) -> None:
+    right = REPLAY.format(zero="optimizer.zero_grad()", goes_on=goes_on, ends=ends)
+    wrong = REPLAY.format(zero="pass", goes_on=goes_on, ends=ends)
+
+    assert told(HEAD + right) == []
+    assert told(HEAD + wrong) == ["GK101"]
 
 
 def steps_of(code: str) -> int:

@@ -498,10 +498,13 @@ class Statements(Expressions):
     def _while(self, node: ast.While) -> Signal:
         kind = loop_kind(self.facts, node)
         outer = WINDOWS if self._turns(node) else EPOCHS
-        most: float = {"quiet": 2, "outer": outer, "batches": self.plan.rounds}[kind]
+        most = {"quiet": 2, "outer": outer, "batches": self.plan.rounds}[kind]
         if id(node) in self.facts.yielding:
             most = MOST_WHILE
-        loop = Loop(node, kind, MOST_WHILE, False, site=self.site(node))  # type: ignore[arg-type]
+        # Only one that compares goes on for as long as its own count says: what else the rounds
+        # count is cut short with them.
+        rounds = MOST_WHILE if isinstance(node.test, ast.Compare) else most
+        loop = Loop(node, kind, rounds, False, site=self.site(node))  # type: ignore[arg-type]
         self.libraries.loop_begins(self.whole, loop)
         self.loops.append(loop)
         signal: Signal = None
@@ -513,6 +516,8 @@ class Statements(Expressions):
                     break
                 # An open test, or one that is always true, ends when enough was seen.
                 open_ended = isinstance(answer, Condition) or isinstance(node.test, ast.Constant)
+                if isinstance(answer, Condition):
+                    loop.rounds = min(loop.rounds, most)
                 if loop.iterable is not None:
                     most = loop.rounds + loop.told
                 if loop.index >= most and (open_ended or not self._runs_on(loop, node)):
