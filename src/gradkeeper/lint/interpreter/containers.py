@@ -17,10 +17,12 @@ from gradkeeper.lint.interpreter.values import (
     Condition,
     Constant,
     Count,
+    Either,
     Gathered,
     Length,
     Sources,
     Value,
+    either,
 )
 
 if TYPE_CHECKING:
@@ -342,7 +344,16 @@ class Dict(Collection):
             if self.open and key.fixed:
                 self.values[key.key] = (key, made)
             return made
+        if key.fixed and not self.open and any(value.acts(m) for value in others):
+            return self._chosen(m, key)
         return any_of(m, others, key)
+
+    def _chosen(self, m: Machine, key: Value) -> Value:
+        """One of several functions, by a setting: `STEPS[args.mode]`."""
+        (_, chosen), *others = reversed(self.values.values())
+        for name, value in others[: Either.DEEPEST]:
+            chosen = either(Condition("==", key, name), value, chosen, m)
+        return chosen
 
     def set_item(self, m: Machine, key: Value, value: Value) -> None:
         if not isinstance(key, Constant):

@@ -79,6 +79,10 @@ DRIVES = _words(
 )
 """What sets a framework going, or tells it how: read there, not in the program."""
 KEPT = BUILDS | SAVES | DRIVES
+GATHERS = _words("append extend add insert register")
+"""Methods that keep what they are given, to hand it out later."""
+MOST_HANDED_ON = 4
+"""Names that a function goes by, one after the other."""
 
 
 @dataclass(slots=True, eq=False)
@@ -524,6 +528,13 @@ class _Survey:
             if isinstance(line.node, ast.ClassDef)
             for inner in line.inside
         }
+        self.arguments = {
+            argument.arg
+            for lines in self.functions.values()
+            for line in lines
+            if isinstance(line.node, FUNCTIONS)
+            for argument in (*line.node.args.args, *line.node.args.kwonlyargs)
+        }
 
     def run(self) -> None:
         uses = self.facts.uses
@@ -645,6 +656,74 @@ class _Survey:
         ):
             names |= {name for name, found in words.items() if found & seeds} | at_once
             _spread(names, refers)
+        by_another_name = self._other_names(facts.loud_names)
+        if by_another_name:
+            for names in (facts.loud_names, facts.credit_names, facts.step_names):
+                _spread(names, {**refers, **_joined(refers, by_another_name)})
+
+    def _other_names(self, functions: set[str]) -> dict[str, set[str]]:
+        """By variable, attribute or argument that is called somewhere: the functions that it may
+        stand for, as `run` does after `run = partial(train_step, model)`."""
+        called = {name for line in self.lines for name in line.calls}
+        found: dict[str, set[str]] = {}
+        new = functions & self.functions.keys()
+        for _ in range(MOST_HANDED_ON):
+            names: set[str] = set()
+            for line in self.lines:
+                if line.refers.isdisjoint(new):
+                    continue
+                for target, function in self._handed_on(line, new):
+                    known = found.setdefault(target, set())
+                    if target != function and function not in known:
+                        known.add(function)
+                        names.add(target)
+            new = names
+            if not new:
+                break
+        return {name: given for name, given in found.items() if name in called}
+
+    def _handed_on(self, line: Line, functions: set[str]) -> Iterator[tuple[str, str]]:
+        """What a line lets one of these functions be called by: variable, and function."""
+        node = line.node
+        if isinstance(node, FUNCTIONS):
+            for decorator in node.decorator_list:
+                maker = decorator.func if isinstance(decorator, ast.Call) else decorator
+                for target in self._arguments(last_name(maker), 0):
+                    yield target, node.name
+            return
+        if isinstance(node, ast.Assign):
+            for function in _plainly_in(node.value, functions):
+                for assigned in node.targets:
+                    yield from ((last_name(part), function) for part in _targets(assigned))
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
+            for function in _plainly_in(node.iter, functions):
+                yield from ((last_name(part), function) for part in _targets(node.target))
+        for call in _calls_in(node):
+            if isinstance(call.func, ast.Attribute) and call.func.attr in GATHERS:
+                for argument in call.args:
+                    for function in _plainly_in(argument, functions):
+                        yield last_name(call.func.value), function
+            for place, argument in enumerate(call.args):
+                for function in _plainly_in(argument, functions):
+                    for target in self._arguments(last_name(call.func), place):
+                        yield target, function
+            for keyword in call.keywords:
+                for function in _plainly_in(keyword.value, functions):
+                    if last_name(call.func) in self.functions and keyword.arg:
+                        yield keyword.arg, function
+
+    def _arguments(self, called: str, place: int) -> Iterator[str]:
+        """What the functions of a name call the argument at a place, also those inside them."""
+        for line in self.functions.get(called, ()):
+            for inner in (line, *line.walk()):
+                node = inner.node
+                if not isinstance(node, FUNCTIONS):
+                    continue
+                if isinstance(line.node, ast.ClassDef) and node.name != "__init__":
+                    continue
+                names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
+                names = names[1:] if names[:1] in (["self"], ["cls"]) else names
+                yield from names[place : place + 1]
 
     def _mark(self, line: Line) -> None:
         facts = self.facts
@@ -834,6 +913,7 @@ class _Survey:
         waiting += self._done_by_holders()
         waiting += self._parts()
         waiting += self._guards()
+        waiting += [line for line in self.lines if self._calls_a_variable(line)]
         # Behind an exit that no branch leads around, nothing happens.
         waiting += [line for file in self.files for line in file.inside if _leaves([line.node])]
         known: set[str] = set()
@@ -904,6 +984,21 @@ class _Survey:
             return True  # a total may hold on to what it is made of
         return not line.words.isdisjoint(acting) or any(map(_may_act, line.calls))
 
+    def _calls_a_variable(self, line: Line) -> bool:
+        """`hook(self)`, `getattr(callback, name)(self)`: called for what it does, which no name in
+        the line tells."""
+        node = line.node
+        if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
+            return False
+        match node.value.func:
+            case ast.Name(id=name):
+                return name in self.facts.assigned or name in self.arguments
+            case ast.Attribute(attr=name):
+                return name in self.facts.assigned and name not in self.functions
+            case ast.Subscript() | ast.Call(func=ast.Name(id="getattr")):
+                return True
+        return False
+
     def _is_loss(self, name: str) -> bool:
         return name in self.facts.losses or "backward" in self.facts.uses.get(name, ())
 
@@ -915,7 +1010,11 @@ class _Survey:
             for name, lines in self.functions.items():
                 if name in effects:
                     continue
-                if any(inner.kept and inner.sets for line in lines for inner in line.walk()):
+                if any(
+                    inner.kept and (inner.sets or self._calls_a_variable(inner))
+                    for line in lines
+                    for inner in line.walk()
+                ):
                     effects.add(name)
                     grown = True
             for line in self.lines:
@@ -932,6 +1031,40 @@ class _Survey:
         else:
             self.facts.skipped.add(id(line.node))
         return keeps
+
+
+def _joined(first: dict[str, set[str]], second: dict[str, set[str]]) -> dict[str, set[str]]:
+    return {name: found | first.get(name, set()) for name, found in second.items()}
+
+
+def _plainly_in(value: ast.expr, functions: set[str]) -> Iterator[str]:
+    """Those of the functions that an expression hands on and does not call."""
+    waiting: list[ast.AST] = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            if last_name(node) in functions:
+                yield last_name(node)
+        elif isinstance(node, ast.Call):
+            waiting += [*node.args, *(keyword.value for keyword in node.keywords)]
+        elif not isinstance(node, ast.Lambda):
+            waiting.extend(ast.iter_child_nodes(node))
+        else:
+            waiting += [call.func for call in ast.walk(node.body) if isinstance(call, ast.Call)]
+
+
+def _calls_in(node: ast.AST) -> Iterator[ast.Call]:
+    """The calls of a statement, what lies inside it aside."""
+    waiting: list[ast.AST] = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, ast.Call):
+            yield one
+        waiting.extend(
+            child
+            for child in ast.iter_child_nodes(one)
+            if not isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case))
+        )
 
 
 def _can_wait(whole: Line) -> dict[str, ast.stmt]:

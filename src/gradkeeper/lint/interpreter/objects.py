@@ -54,6 +54,9 @@ class Function(Value):
     def call(self, call: Call) -> Value:
         return call.m.run_function(self, call)
 
+    def acts(self, m: Machine) -> bool:
+        return m.facts.is_loud(self.code)
+
     def attribute(self, m: Machine, name: str) -> Value:
         if name == "__name__":
             return Constant(self.name)
@@ -80,6 +83,9 @@ class Method(Value):
     @property
     def text(self) -> str:
         return f"{self.receiver.text}.{self.function.name}"
+
+    def acts(self, m: Machine) -> bool:
+        return self.function.acts(m)
 
     def call(self, call: Call) -> Value:
         bound = Call(call.m, [self.receiver, *call.args], call.kwargs, open=call.open)

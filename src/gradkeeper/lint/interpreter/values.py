@@ -110,6 +110,10 @@ class Value:
         """It does something when it is used: one of several must not be taken for another."""
         return False
 
+    def acts(self, m: Machine) -> bool:
+        """Called, it may do something to gradients: a function of the program."""
+        return False
+
     def recurs(self) -> bool:
         """In a collection of unknown length, it may stand for the elements that follow it."""
         return True
