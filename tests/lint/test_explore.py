@@ -411,3 +411,31 @@ def test_a_loop_that_lacks_rounds_is_given_more(rounds: str, rehearsals: int) ->
     (loop,) = check({"train.py": SHORT.format(rounds=rounds)})["train.py"].training
 
     assert (loop.why, loop.rehearsals) == ("", rehearsals)
+
+
+BY_LIST = """
+import torch
+from options import args
+
+model = torch.nn.Linear(3, 1)
+optimizer = torch.optim.Adam(model.parameters())
+scaler = torch.amp.GradScaler()
+
+for batch in loader:
+    loss = model(batch).mean()
+    optimizer.zero_grad()
+    if args.precision in ["half", "mixed"]:
+        scaler.scale(loss).backward()
+    else:
+        loss.backward()
+    if args.precision in ["half", {other}]:
+        scaler.step(optimizer)
+        scaler.update()
+    else:
+        optimizer.step()
+"""
+
+
+def test_equal_lists_that_are_written_twice_are_one_setting() -> None:
+    assert told(BY_LIST.format(other="'mixed'")) == []
+    assert set(told(BY_LIST.format(other="'double'"))) == {"GK302"}

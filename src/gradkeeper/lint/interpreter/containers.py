@@ -91,6 +91,9 @@ class Collection(Value):
             return True
         if all(answer is False for answer in answers):
             return False
+        if all(isinstance(own, Constant) for own in self.elements()):
+            # Equal lists that are written twice, or made again, ask the same question.
+            return Condition("in", element, Tuple(list(self.elements())))
         return Condition("in", element, self)
 
 
