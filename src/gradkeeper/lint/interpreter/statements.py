@@ -103,7 +103,10 @@ class Statements(Expressions):
 
     def _annotated(self, node: ast.AnnAssign) -> Signal:
         if node.value is not None:
-            self.assign(node.target, self.evaluate(node.value))
+            value = self.evaluate(node.value)
+            if self.frame.of_class and _stands_for_another(node, value):
+                value = self.unknown(node.target.id)  # type: ignore[union-attr]
+            self.assign(node.target, value)
         return None
 
     def _augmented(self, node: ast.AugAssign) -> Signal:
@@ -676,6 +679,22 @@ class Statements(Expressions):
         return None
 
 
+def _stands_for_another(node: ast.AnnAssign, value: Value) -> bool:
+    """`optimizer: Adam = "adam"` in a class: a text that somebody replaces by what it names."""
+    if not isinstance(value, Constant) or not isinstance(value.value, str):
+        return False
+    kind = node.annotation
+    match kind:
+        case ast.Subscript(value=ast.Name(id="Optional") | ast.Attribute(attr="Optional")):
+            kind = kind.slice
+        case ast.BinOp(op=ast.BitOr(), right=ast.Constant(value=None)):
+            kind = kind.left
+    if not isinstance(kind, (ast.Name, ast.Attribute)) or not isinstance(node.target, ast.Name):
+        return False
+    name = kind.id if isinstance(kind, ast.Name) else kind.attr
+    return name[:1].isupper() and name not in TEXTS
+
+
 def _moves_on(node: ast.Assign, sum_: ast.BinOp) -> bool:
     """`count = count + 1`."""
     if not isinstance(sum_.op, (ast.Add, ast.Sub)):
@@ -694,6 +713,8 @@ def _stays(node: ast.If) -> bool | None:
     return leaves[1]
 
 
+TEXTS = frozenset(("Any", "AnyStr", "Text", "LiteralString", "Path"))
+"""What a text may be said to be, and is a text all the same."""
 LEAVES = (ast.Break, ast.Return, ast.Continue)
 
 
