@@ -1,5 +1,7 @@
 """Optimizers that go through code which is not seen: who steps them cannot be told."""
 
+import pytest
+
 from tests.lint.linting import HEAD, findings, loop, told
 
 WRAPPED = HEAD + "from elsewhere import schedule\n\nscheduled = schedule(optimizer, warmup=10)\n"
@@ -322,3 +324,95 @@ optimizer.parameters = list(model.parameters())
 
     assert told(loop(right, head=head)) == []
     assert told(loop(wrong, head=head)) == ["GK102"]
+
+
+BY_TEXT = """
+import torch
+from configs import Configs
+
+class Trainer(Configs):
+    model: torch.nn.Module
+    optimizer: torch.optim.Optimizer = "adam"
+    scaler: torch.amp.GradScaler | None = "default"
+    name: str = "trainer"
+
+    def train(self):
+        for x in self.loader:
+            {zero}
+            loss = self.model(x).pow(2).mean()
+            if self.scaler is not None:
+                self.scaler.scale(loss).backward()
+                {unscale}
+                torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+            else:
+                loss.backward()
+                self.optimizer.step()
+"""
+
+
+def test_a_text_where_a_class_is_announced_stands_for_an_object_of_it() -> None:
+    zero, unscale = "self.optimizer.zero_grad()", "self.scaler.unscale_(self.optimizer)"
+
+    assert told(BY_TEXT.format(zero=zero, unscale=unscale)) == []
+    assert told(BY_TEXT.format(zero=zero, unscale="pass")) == ["GK301"]
+    assert set(told(BY_TEXT.format(zero="pass", unscale=unscale))) == {"GK101"}
+
+
+OF_ONE_NAME = """
+import torch
+from library import Continual
+
+class Plain(Continual):
+    def observe(self, x):
+        {zero}
+        self.net(x).mean().backward()
+        self.opt.step()
+
+class Joint(Continual):
+    def observe(self, x):
+        for part in x:
+            {zero}
+            self.net(part).mean().backward()
+            self.opt.step()
+
+class OverTasks(Continual):
+    def observe(self, x):
+        {zero}
+        for task in self.tasks:
+            self.net(task).mean().backward()
+        self.opt.step()
+"""
+
+
+def test_a_method_for_one_batch_is_called_again_whatever_loops_others_of_its_name_hold() -> None:
+    right = OF_ONE_NAME.format(zero="self.opt.zero_grad()")
+    wrong = OF_ONE_NAME.format(zero="pass")
+
+    assert told(right) == []
+    assert told(wrong) == ["GK101"] * 3
+
+
+SAVED_WHOLE = """
+import torch
+from options import args
+
+model = torch.load(args.path){device}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in loader:
+    model.train()
+    optimizer.zero_grad()
+    model(x).mean().backward()
+    {body}
+"""
+
+
+@pytest.mark.parametrize("device", ["", ".cuda()"])
+def test_a_network_that_was_saved_whole_is_a_network(device: str) -> None:
+    clip, step = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)", "optimizer.step()"
+    right = SAVED_WHOLE.format(device=device, body=f"{clip}\n    {step}")
+    wrong = SAVED_WHOLE.format(device=device, body=f"{step}\n    {clip}")
+
+    assert told(right) == []
+    assert told(wrong) == ["GK304"]

@@ -111,7 +111,7 @@ def _again(m: Machine, project: Project, node: ast.AST, call: Callable[[], objec
     own = all(owner.known or owner.inherited for owner in tape.owners)
     nobody_steps = not facts.steps_somewhere and own
     repeats = tape.steps or ((counts or nobody_steps) and tape.backwards)
-    if node.name in facts.loop_names or not repeats:  # type: ignore[attr-defined]
+    if id(node) in facts.whole_loops or not repeats:
         return
     nobody_zeroes = own and not any("zero_grad" in uses for uses in facts.uses.values())
     stepped = {note.owner for note in tape.notes if note.kind is ev.Step and note.owner is not None}

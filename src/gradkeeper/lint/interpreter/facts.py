@@ -198,6 +198,8 @@ class Facts:
     """Some line of the program steps an optimizer, or has a scaler do it."""
     loop_names: set[str] = field(default_factory=set)
     """Functions with a loop that trains, or that call one."""
+    whole_loops: set[int] = field(default_factory=set)
+    """Functions with a loop that takes the steps, or that call one: each call is an epoch."""
     training: list[ast.AST] = field(default_factory=list)
     """The innermost loops with a backward in them."""
     training_in: dict[str, list[ast.AST]] = field(default_factory=dict)
@@ -860,6 +862,7 @@ class _Survey:
                 if any(id(inner) in inside for inner in line.own()):
                     facts.loop_names.add(name)
         _spread(facts.loop_names, words)
+        self._find_whole_loops()
         for loop in loops:
             nested = any(
                 id(inner) in inside or inner.refers & facts.loop_names for inner in loop.own()
@@ -874,6 +877,32 @@ class _Survey:
             told = [line.node for line in whole.in_order() if id(line.node) in named]
             facts.told_in[file] = told
             facts.training_in[file] = [node for node in told if id(node) in innermost]
+
+    def _find_whole_loops(self) -> None:
+        """By function, and not by name: another class may have a method of the same one."""
+        loops: dict[int, bool] = {}
+        refers: dict[int, set[str]] = {}
+        names: dict[int, str] = {}
+        for name, lines in self.functions.items():
+            for line in lines:
+                if isinstance(line.node, FUNCTIONS):
+                    own = list(line.own())
+                    names[id(line.node)] = name
+                    refers[id(line.node)] = {word for inner in own for word in inner.refers}
+                    loops[id(line.node)] = any(
+                        isinstance(inner.node, LOOPS) and inner.credits and inner.spends
+                        for inner in own
+                    )
+        with_loops = {names[function] for function, found in loops.items() if found}
+        by_name: dict[str, set[str]] = {}
+        for function, name in names.items():
+            by_name.setdefault(name, set()).update(refers[function])
+        _spread(with_loops, by_name)
+        self.facts.whole_loops = {
+            function
+            for function, found in loops.items()
+            if found or refers[function] & (with_loops - {names[function]})
+        }
 
     def _credits_beside_loops(self, line: Line) -> bool:
         """A backward, its own or of a function in which no loop trains."""
