@@ -439,3 +439,52 @@ for batch in loader:
 def test_equal_lists_that_are_written_twice_are_one_setting() -> None:
     assert told(BY_LIST.format(other="'mixed'")) == []
     assert set(told(BY_LIST.format(other="'double'"))) == {"GK302"}
+
+
+BUILT = """
+import sys
+import torch
+from models import Large, Small
+
+SIZES = {{"s": 1, "l": 2}}
+
+def build(name):
+    {first}
+        return Large()
+    if name == "small":
+        return Small()
+    {last}
+
+model = build(sys.argv[1])
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in loader:
+    {zero}
+    model(x).mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        pytest.param("raise ValueError(name)", id="raise"),
+        pytest.param("sys.exit(f'no such model: {name}')", id="exit"),
+    ],
+)
+@pytest.mark.parametrize(
+    "first", ["if name == 'large':", "for size in SIZES:\n      if size in name:"]
+)
+def test_a_maker_that_knows_no_other_name_and_raises_has_made_one_before(
+    first: str, last: str
+) -> None:
+    right = BUILT.format(first=first, last=last, zero="optimizer.zero_grad()")
+    wrong = BUILT.format(first=first, last=last, zero="pass")
+
+    assert told(right) == []
+    assert told(wrong) == ["GK101"]
+
+
+def test_a_function_that_only_raises_ends_the_program() -> None:
+    code = BUILT.format(first="if False:", last="raise ValueError(name)", zero="pass")
+
+    assert told(code.replace('if name == "small"', "if False")) == []

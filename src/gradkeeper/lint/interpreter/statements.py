@@ -88,8 +88,15 @@ class Statements(Expressions):
     # -- assignments
 
     def _expression(self, node: ast.Expr) -> Signal:
-        if not isinstance(node.value, ast.Constant):
+        if isinstance(node.value, ast.Constant):
+            return None
+        try:
             self.evaluate(node.value)
+        except ProgramEndsError:
+            returned = self._returned()
+            if returned is None:
+                raise
+            return returned
         return None
 
     def _assign(self, node: ast.Assign) -> Signal:
@@ -638,8 +645,19 @@ class Statements(Expressions):
         return False
 
     def _raise(self, node: ast.Raise) -> Signal:
+        returned = self._returned()
+        if returned is not None:
+            return returned
         value = self.evaluate(node.exc) if node.exc else NONE
         raise RaisedError(value, self.site(node))
+
+    def _returned(self) -> Return | None:
+        """What a branch before would have returned, where a function ends in an exception or
+        leaves the program: nobody trains that way."""
+        if not self.frame.returns:
+            return None
+        _, value = self.frame.returns.pop()
+        return Return(value)
 
     # -- definitions
 
