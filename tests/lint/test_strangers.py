@@ -416,3 +416,29 @@ def test_a_network_that_was_saved_whole_is_a_network(device: str) -> None:
 
     assert told(right) == []
     assert told(wrong) == ["GK304"]
+
+
+ENGINE = """
+import torch.nn.functional as F
+
+def train_epoch(engine, loader, saver=None):
+    engine.train()
+    engine.zero_grad()
+    for x, y in loader:
+        loss = F.cross_entropy(engine(x), y)
+        {body}
+        if saver is not None:
+            saver.update(loss.item())
+"""
+
+
+def test_a_network_that_steps_by_itself_clears_by_itself_and_not_before() -> None:
+    backward, step, zero = "engine.backward(loss)", "engine.step()", "engine.zero_grad()"
+
+    def lines(*body: str) -> str:
+        return ENGINE.format(body="\n        ".join(body))
+
+    assert told(lines(backward, step)) == []
+    assert told(lines(zero, backward, step)) == []
+    assert told(lines(backward, step, zero)) == []
+    assert told(lines(backward, zero, step)) == ["GK102"]

@@ -16,7 +16,13 @@ from gradkeeper.lint.libraries.amp import GradScaler
 from gradkeeper.lint.libraries.data import lend
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in, words
 from gradkeeper.lint.libraries.nn import SAME, Module, Parts, module_of, unseen_network
-from gradkeeper.lint.libraries.optim import Frameworks, Optimizer, Scheduler, stranger
+from gradkeeper.lint.libraries.optim import (
+    Frameworks,
+    Optimizer,
+    Scheduler,
+    stranger,
+    take_step,
+)
 from gradkeeper.lint.libraries.recording import UNKNOWN_FACTOR, Owner, Tape
 from gradkeeper.lint.libraries.tensors import (
     OPEN,
@@ -63,6 +69,8 @@ class Roles:
         """How often unseen code was asked to make the same."""
         self.holders: dict[Hashable, dict[Owner, None]] = {}
         """Values out of sight that optimizers were put into, or that were made of them."""
+        self.engines: dict[Hashable, Optimizer] = {}
+        """What takes the steps of networks that do so themselves."""
         self.keepers: set[Hashable] = set()
         """Values out of sight that networks or parameters were put into."""
 
@@ -278,12 +286,30 @@ def _backward(m: Machine, of: Unknown, call: Call) -> Value | None:
     given = call.argument(0, "loss")
     if given is not None and (of.fixed or not of.sources()) and _is_loss(m, given):
         kind = kind_of(m, of)
+        engine = _engine(m, of)
         credit(m, given, divided_by=UNKNOWN_FACTOR)
-        if kind != "optimizer":
+        if kind != "optimizer" and engine is None:
             m.doubt("a loss is handed to code that is not seen")
         return NONE
     credit(m, of, retains=retains(call, place=1))
     return NONE
+
+
+def _engine(m: Machine, of: Unknown) -> Optimizer | None:
+    """A network that goes back from its losses and steps by itself, as DeepSpeed's does."""
+    network = role_of(m, of)
+    if not isinstance(network, Module) or _kind_by_use(uses_of(m, of), "") != "engine":
+        return None
+    engines = m.state(Roles).engines
+    found = engines.get(of.key)
+    if found is None:
+        found = engines[of.key] = stranger(m, name_of(m, of))
+        m.kept.append(of)
+        found.owner.known = found.owner.escaped = True
+        found.owner.leaves = dict.fromkeys(network.leaves())
+        with m.state(Tape).beforehand():
+            m.state(Tape).note(m, ev.Adopt, (found.owner,), owner=found.owner)
+    return found
 
 
 def _is_loss(m: Machine, value: Value) -> bool:
@@ -295,6 +321,10 @@ def _is_loss(m: Machine, value: Value) -> bool:
 
 def _step(m: Machine, of: Unknown, call: Call) -> Value | None:
     kind = kind_of(m, of)
+    engine = None if call.values() else _engine(m, of)
+    if engine is not None:
+        take_step(m, engine, None)
+        return engine.zero_grad(Call(m))  # some do, and others are told to
     if kind == "optimizer" and len(call.args) > 1 and role_of(m, of) is None:
         return None  # that of a solver of equations: an optimizer's takes a closure at most
     if kind == "optimizer":
@@ -407,7 +437,8 @@ def call_unknown(what: Unknown, call: Call) -> Value:
     if what.of is not None and what.name:
         if not isinstance(what.of, Unknown) or kind_of(m, what) != "module" or what.name in METHODS:
             return call_method(m, what.of, what.name, call, what)
-    if what.fixed and kind_of(m, what) == "module" and not _makes(m, what):
+    used = kind_of(m, what)
+    if what.fixed and used in ("module", "engine") and not _makes(m, what):
         modes = m.state(Modes)
         if modes.grad and m.loops and call.values():
             modes.unsynced_forward = modes.unsynced
