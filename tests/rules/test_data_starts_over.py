@@ -74,6 +74,12 @@ batches = iter(loader)
 for (x,) in batches:
     train(x)
 """,
+    "counted after the load": """
+loader.load_state_dict(state)
+batches = enumerate(loader)
+for step, (x,) in batches:
+    train(x)
+""",
     "loaded between two epochs": """
 for epoch in range(2):
     for (x,) in loader:
@@ -111,6 +117,12 @@ class Trainer:
 trainer = Trainer()
 trainer.resume()
 trainer.fit()
+""",
+    "counted before the load": """
+batches = enumerate(loader)
+loader.load_state_dict(state)  # here
+for step, (x,) in batches:
+    train(x)
 """,
     "inside the loop": """
 for step, (x,) in enumerate(loader):

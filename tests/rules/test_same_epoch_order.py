@@ -107,6 +107,13 @@ def train(loader):
 
 """
 RIGHT = {
+    "told in batches": """
+batches = BatchSampler(sampler, 8, False)
+loader = DataLoader(data, batch_sampler=batches)
+for epoch in range(3):
+    batches.sampler.set_epoch(epoch)
+    train(loader)
+""",
     "told through the loader": """
 for epoch in range(3):
     loader.sampler.set_epoch(epoch)
@@ -182,6 +189,16 @@ WRONG = {
 for epoch in range(3):
     train(loader)
 """,
+    "in batches": """
+loader = DataLoader(data, batch_sampler=BatchSampler(sampler, 8, False))
+for epoch in range(3):
+    train(loader)
+""",
+    "by its place among the arguments": """
+loader = DataLoader(data, 8, False, sampler)
+for epoch in range(3):
+    train(loader)
+""",
     "with a loader beside it for validation": """
 validation = DataLoader(data, batch_size=8)
 for epoch in range(3):
@@ -228,6 +245,15 @@ UNSEEN = {
     "the sampler goes to code that is not seen": """
 from elsewhere import Schedule
 schedule = Schedule(sampler)
+for epoch in range(3):
+    schedule.begin(epoch)
+    train(loader)
+""",
+    "its batches do": """
+from elsewhere import Schedule
+batches = BatchSampler(sampler, 8, False)
+schedule = Schedule(batches)
+loader = DataLoader(data, batch_sampler=batches)
 for epoch in range(3):
     schedule.begin(epoch)
     train(loader)

@@ -3,7 +3,8 @@
 `total += loss` makes `total` a part of autograd: it leads back to every loss that was ever added to
 it, and their graphs stay while it is there. What `backward()` needs is freed by it: memory grows
 slowly; a loss that was never backpropagated keeps all of it. The weights are right in any case,
-which is why this is told only with `--select GK606`.
+which is why `check` tells this only with `--select GK606`, and a run in the statement that
+`--report` writes.
 
 ```python bad
 import torch
@@ -43,7 +44,7 @@ print(total / 8)
 `losses.append(loss)` keeps them as well, for as long as the list is there and is not cleared. A sum
 that is made to call `backward()` on it is not meant, nor the losses of a single step, summed up or
 in a list. Reading, gradkeeper knows `total += loss` and `losses.append(loss)`; `total = total +
-loss` and moving averages show when the program runs.
+loss` and moving averages show when the program runs, in variables and not inside of objects.
 """
 
 from collections.abc import Iterator

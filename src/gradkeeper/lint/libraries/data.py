@@ -46,11 +46,13 @@ class Lendable(StandIn):
 class SharedOut(Lendable):
     """DistributedSampler(data) that shuffles."""
 
-    __slots__ = ("label", "serial", "told")
+    __slots__ = ("label", "owners", "serial", "told")
 
     def __init__(self, serial: int) -> None:
         super().__init__()
         self.label = "sampler"
+        self.owners: set[str] = set()
+        """What those are called that give it out in batches."""
         self.serial = serial
         self.told = 0
         """How often it was told an epoch."""
@@ -122,6 +124,17 @@ class Loader(Lendable):
         if name in ("dataset", "sampler", "batch_sampler"):
             return m.unknown(f"{self.label}.{name}")
         return StandIn.attribute(self, m, name)
+
+
+class InBatches(Loader):
+    """BatchSampler(sampler, batch_size, drop_last): whoever has it can tell its sampler."""
+
+    __slots__ = ()
+
+    def named(self, m: Machine, name: str) -> None:
+        super().named(m, name)
+        if self.sampler is not None:
+            self.sampler.owners.add(name)
 
 
 class StatefulLoader(Loader):
@@ -196,10 +209,18 @@ def share_out(call: Call) -> Value:
     return SharedOut(call.m.serial)
 
 
+def in_batches(call: Call) -> Value:
+    sampler = sampler_in(call.argument(0, "sampler"))
+    return call.m.unknown("sampler") if sampler is None else InBatches(sampler=sampler)
+
+
 def sampler_in(value: Value | None) -> SharedOut | None:
-    """The one that shares data out, where a condition chooses among samplers."""
-    found = [side for side in _sides(value or NONE) if isinstance(side, SharedOut)]
-    return found[0] if found else None
+    """The one that shares data out, where a condition chooses among samplers, or in batches."""
+    for side in _sides(value or NONE):
+        within = side.sampler if isinstance(side, Loader) else side
+        if isinstance(within, SharedOut):
+            return within
+    return None
 
 
 def shuffle(m: Machine, loop: Loop, source: str) -> None:
@@ -212,7 +233,7 @@ def shuffle(m: Machine, loop: Loop, source: str) -> None:
         value = getattr(value, "of", None)
     if not isinstance(sampler, SharedOut) or sampler.lent or _is_told(m, sampler):
         return
-    if value is None or _is_mentioned(m, {sampler.label, value.text}):
+    if value is None or _is_mentioned(m, {sampler.label, value.text, *sampler.owners}):
         return
     name = f"{sampler.label}#{sampler.serial}"
     tape = m.state(Tape)

@@ -105,7 +105,8 @@ def _len(call: Call) -> Value:
 
 def _enumerate(call: Call) -> Value:
     start = call.argument(1, "start") or Constant(0)
-    return Enumerated((call.argument(0) or NONE).resolve(call.m), start)
+    given = (call.argument(0) or NONE).resolve(call.m)
+    return Enumerated(Opened(given) if isinstance(given, StatefulLoader) else given, start)
 
 
 def _zip(call: Call) -> Value:

@@ -25,7 +25,13 @@ from gradkeeper.lint.interpreter.values import (
     Value,
 )
 from gradkeeper.lint.libraries import amp, nn, optim
-from gradkeeper.lint.libraries.data import Loader, StatefulLoader, sampler_in, share_out
+from gradkeeper.lint.libraries.data import (
+    Loader,
+    StatefulLoader,
+    in_batches,
+    sampler_in,
+    share_out,
+)
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
 from gradkeeper.lint.libraries.nn import Module, StateDict, module_of
 from gradkeeper.lint.libraries.recording import Owner, Tape
@@ -168,7 +174,8 @@ def _data_loader(call: Call, kind: type[Loader] = Loader) -> Value:
                 if known.value % batch.value and not drops:
                     size += 1
     # Nobody trains on nothing: what fills such a list was not followed.
-    return kind(size or None, data, sampler_in(call.kwargs.get("sampler")))
+    sampler = sampler_in(call.argument(3, "sampler"))
+    return kind(size or None, data, sampler or sampler_in(call.argument(4, "batch_sampler")))
 
 
 def stateful_loader(call: Call) -> Value:
@@ -505,6 +512,8 @@ EXACT: dict[str, Callable[[Call], Value]] = {
     "torch.utils.data.DataLoader": _data_loader,
     "torch.utils.data.dataloader.DataLoader": _data_loader,
     "torch.utils.data.TensorDataset": _tensor_dataset,
+    "torch.utils.data.BatchSampler": in_batches,
+    "torch.utils.data.sampler.BatchSampler": in_batches,
     "torch.utils.data.DistributedSampler": share_out,
     "torch.utils.data.distributed.DistributedSampler": share_out,
     "torch.optim.swa_utils.AveragedModel": _averaged,
