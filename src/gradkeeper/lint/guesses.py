@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-OPTIMIZER = re.compile(r"optim|(^|[_.])(opt|optims?|opts|solver)([_.\d]|$)|_opt$|Opt\d*$|^opt[A-Z]")
+OPTIMIZER = re.compile(r"optim|(^|[_.])(opt|optims?|opts|solver)([_.\d]|$)|Opt\d*$|^opt[A-Z]")
 """Something that is stepped, never zeroed, and not seen being built."""
 SCHEDULER = re.compile(r"sched|(^|_)lr_?(decay)?$|warmup|plateau", re.I)
 SCALER = re.compile(r"scaler", re.I)

@@ -129,26 +129,26 @@ class Line:
     def walk(self) -> Iterator[Line]:
         stack = [self]
         while stack:
-            one = stack.pop()
-            yield one
-            stack.extend(one.inside)
+            line = stack.pop()
+            yield line
+            stack.extend(line.inside)
 
     def in_order(self) -> Iterator[Line]:
         """What lies inside, as it is written."""
         stack = self.inside[::-1]
         while stack:
-            one = stack.pop()
-            yield one
-            stack.extend(one.inside[::-1])
+            line = stack.pop()
+            yield line
+            stack.extend(line.inside[::-1])
 
     def own(self) -> Iterator[Line]:
         """What lies inside, functions and classes aside."""
         stack = list(self.inside)
         while stack:
-            one = stack.pop()
-            if not isinstance(one.node, DEFINITIONS):
-                yield one
-                stack.extend(one.inside)
+            line = stack.pop()
+            if not isinstance(line.node, DEFINITIONS):
+                yield line
+                stack.extend(line.inside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +297,9 @@ class Facts:
 
     def functions_in(self, file: str) -> Iterator[ast.AST]:
         """All functions of a file, as they are written."""
-        return (one.node for one in self._files[file].in_order() if isinstance(one.node, FUNCTIONS))
+        return (
+            line.node for line in self._files[file].in_order() if isinstance(line.node, FUNCTIONS)
+        )
 
     def words_of(self, function: ast.AST) -> set[str]:
         """The names and attributes in a function."""
@@ -354,13 +356,17 @@ class _Reader:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.facts.functions.append((node, home))
                 self.facts._lines[id(node)] = line
-                for one in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults):
-                    if one is not None:
-                        self._expression(line, one)
+                for expression in (
+                    *node.decorator_list,
+                    *node.args.defaults,
+                    *node.args.kw_defaults,
+                ):
+                    if expression is not None:
+                        self._expression(line, expression)
                 self._statements(line, node.body, None)
             case ast.ClassDef():
-                for one in (*node.decorator_list, *node.bases):
-                    self._expression(line, one)
+                for expression in (*node.decorator_list, *node.bases):
+                    self._expression(line, expression)
                 self._statements(line, node.body, node)
                 self.facts.setters[id(node)] = _setters(line)
             case ast.If() | ast.While():
@@ -482,7 +488,7 @@ class _Reader:
                 line.sets.add(last_name(node.target))  # type: ignore[attr-defined]
             parts = _PARTS.get(kind)
             if parts is None:
-                parts = _PARTS[kind] = [one for one in kind._fields if one not in _PLAIN]
+                parts = _PARTS[kind] = [part for part in kind._fields if part not in _PLAIN]
             for name in parts:
                 value = getattr(node, name, None)
                 if type(value) is list:
@@ -592,12 +598,16 @@ class _Survey:
         ]
         for node, called in calls * 2:
             if any(last_name(target) in made for target in node.targets):
-                one: ast.expr = called
-                while isinstance(one, ast.Call):
-                    self.facts.makers.add(id(one))  # both of `Net().to(device)`
-                    one = one.func.value if isinstance(one.func, ast.Attribute) else one.func
+                expression: ast.expr = called
+                while isinstance(expression, ast.Call):
+                    self.facts.makers.add(id(expression))  # both of `Net().to(device)`
+                    expression = (
+                        expression.func.value
+                        if isinstance(expression.func, ast.Attribute)
+                        else expression.func
+                    )
                 if isinstance(called.func, ast.Attribute):
-                    made.add(last_name(one))  # model = net.cuda()
+                    made.add(last_name(expression))  # model = net.cuda()
         self._note_pairs(calls)
 
     def _note_ticks(self) -> None:
@@ -871,7 +881,7 @@ class _Survey:
                 facts.training.append(loop.node)
             elif any(map(self._credits_beside_loops, _outside_loops(loop))):
                 facts.training_around.add(id(loop.node))
-        innermost = {id(one) for one in facts.training}
+        innermost = {id(loop) for loop in facts.training}
         named = innermost | facts.training_around
         for file, whole in facts.read_files():
             told = [line.node for line in whole.in_order() if id(line.node) in named]
@@ -953,7 +963,7 @@ class _Survey:
             line.kept = True
             for word in line.words - known:
                 known.add(word)
-                waiting.extend(one for one in setters.get(word, ()) if not one.kept)
+                waiting.extend(setter for setter in setters.get(word, ()) if not setter.kept)
         self._keep_calls(effects)
         for file in self.files:
             self._skip(file)
@@ -1147,7 +1157,11 @@ def _asked_at_once(definition: ast.AST) -> set[str]:
             found.add(node.id)
         elif isinstance(node, FUNCTIONS):
             defaults = (*node.args.defaults, *node.args.kw_defaults)
-            waiting += [one for one in (*node.decorator_list, *defaults) if one is not None]
+            waiting += [
+                expression
+                for expression in (*node.decorator_list, *defaults)
+                if expression is not None
+            ]
         else:
             waiting.extend(ast.iter_child_nodes(node))
     return found
@@ -1288,7 +1302,7 @@ def _asked(call: ast.Call) -> set[str]:
 
 
 def _names_in(node: ast.AST) -> set[str]:
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    return {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
 
 
 def _counts(node: ast.BinOp) -> bool:
