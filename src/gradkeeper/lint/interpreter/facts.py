@@ -1096,12 +1096,12 @@ def _calls_in(node: ast.AST) -> Iterator[ast.Call]:
     """The calls of a statement, what lies inside it aside."""
     waiting: list[ast.AST] = [node]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, ast.Call):
-            yield one
+        part = waiting.pop()
+        if isinstance(part, ast.Call):
+            yield part
         waiting.extend(
             child
-            for child in ast.iter_child_nodes(one)
+            for child in ast.iter_child_nodes(part)
             if not isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case))
         )
 
