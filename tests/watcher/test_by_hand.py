@@ -463,3 +463,19 @@ def test_what_is_thrown_away_is_told_when_those_who_stepped_are_gone(tmp_path: P
 
     assert wrong.found == [f"GK102:{wrong.line(zero)}"]
     assert run(tmp_path, REBUILT.format(first=zero, second="pass")).found == []
+
+
+def test_an_update_by_hand_has_the_line_that_read_the_gradient(tmp_path: Path) -> None:
+    loop = run(
+        tmp_path,
+        """
+        model = nn.Linear(4, 1)
+        for x in torch.randn(6, 8, 4):
+            model(x).square().mean().backward()
+            with torch.no_grad():
+                for p in model.parameters():
+                    p -= 0.01 * p.grad
+        """,
+    )
+
+    assert loop.found == [f"GK101:{loop.line('p -= ')}"]

@@ -53,8 +53,10 @@ rule = Rule("GK101", "stale-gradient", Severity.ERROR, __doc__)
 
 @rule.at(Step, Move)
 def check(entry: Entry[Step | Move]) -> Iterator[Finding]:
-    if entry.owner is None or not entry.stale or entry.zeroed_beside:
+    if entry.owner is None or not entry.stale:
         return
+    if isinstance(entry.event, Step) and entry.zeroed_beside:
+        return  # zero-scope-mismatch tells
     account, lots = next(iter(entry.stale.items()))
     lot, owner = lots[0], entry.owner
     here = entry.event.site

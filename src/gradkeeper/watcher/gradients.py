@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from gradkeeper.model import Site
 from gradkeeper.torch_private import held_here, is_sharded
 from gradkeeper.watcher.names import UserNames, common_path
 
@@ -179,6 +180,8 @@ class Cohort:
         """What the last change by hand of each kind, with and without backwards waiting, was."""
         self.descends = False
         """Its weights were last moved by hand along the gradient."""
+        self.moved_at: Site | None = None
+        """Where the gradient was read for that."""
         self.hidden = False
         """Its weights were last moved in a way that only their values show, as through `.data`."""
         self.unseen = ""
@@ -202,7 +205,8 @@ class Cohort:
         part.spenders = set(self.spenders)
         part.losses, part.norms = list(self.losses), list(self.norms)
         part.habits, part.suspect = dict(self.habits), self.suspect
-        part.descends, part.hidden = self.descends, self.hidden
+        part.descends, part.moved_at = self.descends, self.moved_at
+        part.hidden = self.hidden
         part.unseen = self.unseen
         return part
 

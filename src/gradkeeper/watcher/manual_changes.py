@@ -2,7 +2,7 @@
 torch's own functions, weights moved, gradients read.
 
 Told at the next event, so the line named is the one that noticed it, except where a gradient was
-assigned or cleared: that line is known.
+assigned, cleared, or read to move the weights along it: that line is known.
 """
 
 import weakref
@@ -201,6 +201,9 @@ class ManualChanges:
     def _moved(self, cohort: Cohort, site: Site) -> None:
         if cohort.memory is not None or not self._log.steady:
             cohort.descends = self._along_gradient(cohort)
+        if not self._log.steady:
+            cohort.moved_at = self.waiting.get(cohort)
+        site = (cohort.moved_at or site) if cohort.descends else site
         self._accounts.post(ev.Move, site, (cohort.name,), cohort.descends)
         if cohort.descends:
             cohort.fresh = 0

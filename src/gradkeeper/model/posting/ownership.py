@@ -10,6 +10,7 @@ from gradkeeper.model.credit import Trail
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.fast_replace import replace
 from gradkeeper.model.optimizer import Optimizer
+from gradkeeper.model.site import variable
 
 MOST_REPLACED = 64
 
@@ -89,7 +90,7 @@ def _namesakes(books: Books, owner: Optimizer) -> list[Optimizer]:
 
 
 def _supersede(books: Books, event: ev.Adopt, before: Mapping[str, Account]) -> tuple[int, bool]:
-    """Lets go of an optimizer that the same line built over the same accounts.
+    """Lets go of an optimizer over the same accounts whose place this one takes.
 
     Tells how often that was so, in a row, and whether one of them has stepped. Only rebuilding
     after a step or two counts, and not where weights went back to an earlier state in between: that
@@ -99,7 +100,7 @@ def _supersede(books: Books, event: ev.Adopt, before: Mapping[str, Account]) -> 
     rebuilds, heir = 0, False
     for name in {owner for account in before.values() for owner in account.owners}:
         old = books.optimizers[name]
-        if old.site != event.site or set(old.accounts) != set(event.accounts):
+        if set(old.accounts) != set(event.accounts) or not _takes_the_place(event, old):
             continue
         anew = any(account.reset for account in before.values())
         if old.real <= 2 and not anew:
@@ -110,6 +111,13 @@ def _supersede(books: Books, event: ev.Adopt, before: Mapping[str, Account]) -> 
             books.replaced[old.name] = old
         _inherit(books, event, old)
     return rebuilds, heir
+
+
+def _takes_the_place(event: ev.Adopt, old: Optimizer) -> bool:
+    """The same line has built it; or another has, for the same variable, and it never stepped."""
+    if old.site == event.site:
+        return True
+    return not old.steps and old.variable == variable(event.optimizer)
 
 
 def _inherit(books: Books, event: ev.Adopt, old: Optimizer) -> None:
