@@ -125,3 +125,32 @@ def test_each_backward_has_its_batch_of_an_own_generator(name: str, tmp_path: Pa
 @pytest.mark.parametrize("name", RIGHT)
 def test_losses_of_one_batch_of_an_own_generator(name: str, tmp_path: Path) -> None:
     assert run(tmp_path, written(RIGHT[name], 2, ahead=False, own=True)).found == []
+
+
+IN_A_ROW = """
+data = torch.utils.data.DataLoader(torch.randn(88, 4), batch_size=8)
+model = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+rest = iter(data)
+for _ in range(5):
+    group = [next(rest) for _ in range(2)]
+    {use}
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def in_a_row(use: str) -> str:
+    body = "\n".join(line.removeprefix("    ") for line in use.strip("\n").splitlines())
+    return IN_A_ROW.format(use=body.strip().replace("SIZE", "2"))
+
+
+def test_each_backward_has_its_batch_of_those_fetched_in_a_row(tmp_path: Path) -> None:
+    loop = run(tmp_path, in_a_row(WRONG["not divided"]))
+
+    assert loop.found == [f"GK201:{loop.line('optimizer.step')}"]
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_losses_of_one_batch_of_those_fetched_in_a_row(name: str, tmp_path: Path) -> None:
+    assert run(tmp_path, in_a_row(RIGHT[name])).found == []

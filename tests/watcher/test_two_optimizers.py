@@ -211,3 +211,25 @@ def test_a_leak_changes_the_weights(name: str, tmp_path: Path) -> None:
 
     assert run(tmp_path, mended).found == []
     assert not all(torch.equal(one, other) for one, other in zip(leaky, right, strict=True))
+
+
+def test_a_gradient_penalty_is_no_attack_on_its_input(tmp_path: Path) -> None:
+    """The penalty's input gets a `.grad` that nobody asked for: the network trains all the same."""
+    loop = run(
+        tmp_path,
+        """
+        critic, maker = nn.Linear(3, 1), nn.Linear(3, 3)
+        critic_opt = torch.optim.SGD(critic.parameters(), lr=0.01)
+        maker_opt = torch.optim.SGD(maker.parameters(), lr=0.01)
+        for x in torch.randn(6, 2, 3):
+            critic_opt.zero_grad()
+            mixed = (x + maker(x)).detach().requires_grad_()
+            (slope,) = torch.autograd.grad(critic(mixed).tanh().sum(), mixed, create_graph=True)
+            (critic(x).mean() + slope.square().mean()).backward()
+            maker_opt.zero_grad()
+            critic(maker(x)).mean().backward()
+            maker_opt.step()
+        """,
+    )
+
+    assert loop.found == [f"GK107:{loop.line('slope.square')}"]

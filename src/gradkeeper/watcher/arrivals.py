@@ -81,6 +81,7 @@ class Arrivals:
         place = (id(frame), frame.f_code, frame.f_lasti)
         if self.loaders.begun and self.loaders.live:
             self.way = Arrival(site, place, None, None)
+            self.rounds.fed_at = place
             return site
         if self.underway.scaling is not None:
             # One call, which has told of itself: no loop goes round between a scaler and its step.

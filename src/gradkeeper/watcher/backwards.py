@@ -5,6 +5,7 @@ it finds parameters that nobody owns, leaves that are no parameters, and how the
 """
 
 import weakref
+from collections.abc import Sequence
 
 import torch
 
@@ -35,6 +36,8 @@ MOST_LOSSES = 64
 ALWAYS_WALKED = 3
 MOST_ASKED = 64
 """Walks for the sake of modules that change: some programs build one in every round."""
+MOST_SOUGHT = 64
+"""Leaves by which derivatives were asked for, before those that are gone are let go."""
 OFTEN = 12
 """A leaf beside an optimizer is an input under attack until it has been seen so often."""
 MOST_REMEMBERED = 65_536
@@ -98,6 +101,8 @@ class Backwards:
         self._lines: dict[Site, BackwardLine] = {}
         self._inner = InnerBatches()
         self.kept = KeptGraphs(arrivals.sites)
+        self._asked: dict[int, weakref.ref[torch.Tensor]] = {}
+        """Leaves by which derivatives were asked for."""
         self.retains = False
         """The next backward leaves its graph as it is, for another one."""
         self._last: torch.Tensor | None = None
@@ -122,16 +127,20 @@ class Backwards:
         optimizers = self._optimizers
         if optimizers.newcomers or optimizers.gone:
             optimizers.settle()
-        unused = self._loaders.unused
+        loaders = self._loaders
+        unused = loaders.unused
         first = bool(unused)
         if first:
             unused.clear()
+        fetched = loaders.in_a_row
+        if fetched:
+            loaders.in_a_row, loaders.unread = 0, fetched - 1
         facts = self._facts = facts_of(tensors[0], gradient) if len(tensors) == 1 else UNKNOWN
         self._items = self._loss = None
         moment = self._again(facts if facts.counted is None else facts.comparable(), above=above)
         self._as_ever = moment is not None
         if moment is None:
-            self._begins(tensors, first=first)
+            self._begins(tensors, first=first, fetched=fetched)
             return
         site = moment.arrival.site
         if site is not self._site:  # a site takes a while to be looked up
@@ -143,8 +152,8 @@ class Backwards:
             self._as_ever = False
             self._walk(tensors)
 
-    def _begins(self, tensors: list[torch.Tensor], *, first: bool) -> None:
-        """`first`: since a batch was fetched."""
+    def _begins(self, tensors: list[torch.Tensor], *, first: bool, fetched: int) -> None:
+        """`first`: since a batch was fetched. `fetched`: so many, by the program itself."""
         start = self._fast_path.start()
         self._optimizers.sweep()
         site = self._site = self._arrivals.arrive()
@@ -167,6 +176,8 @@ class Backwards:
             self._walk(tensors)
         if self._loaders.held:
             self._tell_held(tensors, site, first=first)
+        if self._loaders.unread:
+            self._tell_fetched(tensors, site, first=fetched > 0)
         self._tell_batch(tensors, line, site)
         everyone = self._cohorts.everyone()
         self._manual.notice(everyone, site, using=True)
@@ -175,6 +186,20 @@ class Backwards:
     def _look_for_totals(self, site: Site) -> None:
         for total in self.kept.look(self._arrivals.sites.frame()):
             self._accounts.post(ev.Keep, total.site, total.name, total.steps, (site,))
+
+    @keep_from_compiler
+    def asked_for(self, inputs: Sequence[object]) -> None:
+        """Derivatives by these were asked for, as for a gradient penalty: what a backward adds to
+        their `.grad` beside that is not what they are there for."""
+        for tensor in inputs:
+            if isinstance(tensor, torch.Tensor) and tensor.is_leaf:
+                self._asked[id(tensor)] = weakref.ref(tensor)
+        if len(self._asked) > MOST_SOUGHT:
+            self._asked = {key: known for key, known in self._asked.items() if known() is not None}
+
+    def _was_asked_for(self, leaf: torch.Tensor) -> bool:
+        known = self._asked.get(id(leaf))
+        return known is not None and known() is leaf
 
     def look_again(self) -> None:
         """A module has another part: the next backward of each line is walked."""
@@ -200,6 +225,21 @@ class Backwards:
             rounds.bringing.add(loop)
             line.inner = False
             self._inner.forget(site)
+
+    def _tell_fetched(self, tensors: list[torch.Tensor], site: Site, *, first: bool) -> None:
+        """Where the program has fetched several batches in a row: is this of the next?"""
+        loaders = self._loaders
+        if not loaders.live:
+            return  # the loops tell
+        beyond_doubt = self._inner.is_beyond_doubt(loaders.source)
+        if first and not beyond_doubt:
+            self._inner.first(site, tensors)
+        elif first:
+            self._inner.forget(site)
+        elif beyond_doubt or self._inner.another(
+            loaders.source, site, tensors, self._optimizers.constants()
+        ):
+            loaders.use(site)
 
     def _tell_held(self, tensors: list[torch.Tensor], site: Site, *, first: bool) -> None:
         """Where a framework has fetched several batches: is this one of the next?"""
@@ -344,7 +384,11 @@ class Backwards:
         parameters: list[torch.Tensor] = [
             leaf for leaf in unknown if isinstance(leaf, torch.nn.Parameter)
         ]
-        others = [leaf for leaf in unknown if not isinstance(leaf, torch.nn.Parameter)]
+        others = [
+            leaf
+            for leaf in unknown
+            if not isinstance(leaf, torch.nn.Parameter) and not self._was_asked_for(leaf)
+        ]
         line.leaf = bool(others)
         # An input is another tensor each time; one that comes back is trained by hand.
         often = OFTEN if self._optimizers.all_names() else 2

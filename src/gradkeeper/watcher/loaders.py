@@ -40,6 +40,12 @@ class LoaderEpochs:
         self.held: list[tuple[str, Site]] = []
         """Of batches that a framework fetched in a row, those not told yet: it may use them one
         after the other, as transformers does with those of one window."""
+        self.in_a_row = 0
+        """Batches that the program has fetched from one loader since the last backward."""
+        self.unread = 0
+        """Of those before it, how many may still be used, one after the other."""
+        self.source = ""
+        """The loader that handed out the last batch."""
         self._open: dict[str, weakref.ref[object]] = {}
         self._ahead: set[str] = set()
         self._lagging: str | None = None
@@ -56,6 +62,8 @@ class LoaderEpochs:
     def fetched(self, source: str, iterator: object, site: Site, *, ahead: bool) -> None:
         """A batch came; `ahead` if it may not be handed out at once."""
         self.begun = True
+        self.in_a_row = 0 if ahead else 1 + (self.in_a_row if source == self.source else 0)
+        self.source = source
         known = self._open.get(source)
         if known is None or known() is not iterator:
             self.release()
@@ -107,6 +115,11 @@ class LoaderEpochs:
             self._ahead.discard(self._lagging)
             self._lagging = None
         self._post("batch", site, source)
+
+    def use(self, site: Site) -> None:
+        """Another of those that the program fetched in a row is used now."""
+        self.unread -= 1
+        self._post("batch", site, self.source)
 
     def release(self) -> None:
         """Nobody tells any more which of them is used when."""

@@ -56,6 +56,8 @@ class Rounds:
         self._sites = sites
         self.places: list[CodePlace] = []
         """Of the user's frames at the event before, outermost first."""
+        self.fed_at: CodePlace | None = None
+        """Of the last event while a loader told of rounds, if none has come since."""
         self._loops: dict[int, tuple[CodeType, list[CodeLoop]]] = {}
         self._stepping: set[tuple[int, int]] = set()
         """Loops that were seen to hold a step, by code and start."""
@@ -74,6 +76,8 @@ class Rounds:
         frames = self._user_frames()
         places = [(id(frame), frame.f_code, frame.f_lasti) for frame in frames]
         before, self.places = self.places, places
+        if self.fed_at is not None:
+            before, self.fed_at = _at(self.fed_at, places) or before, None
         if step:
             self._note_step(frames)
         level = _level(before, places)
@@ -208,6 +212,14 @@ class Rounds:
             for other in self._loops_of(frame.f_code)
             if other.start <= loop.start and loop.end <= other.end and other is not loop
         ]
+
+
+def _at(place: CodePlace, now: list[CodePlace]) -> list[CodePlace] | None:
+    """Where all frames were when one of them was at this place."""
+    for level, (frame, code, _) in enumerate(now):
+        if frame == place[0] and code is place[1]:
+            return [*now[:level], place]
+    return None
 
 
 def _level(before: list[CodePlace], now: list[CodePlace]) -> int | None:

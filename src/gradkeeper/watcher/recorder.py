@@ -154,6 +154,7 @@ class Recorder:
             self._overrun(iterator)
         if loaders.latest() is iterator:
             if self.fast_path.again(None, iterator) is not None:
+                loaders.in_a_row += 1
                 return
         frame, site = self.sites.arrived()
         source = self.optimizers.loader_name(iterator, site)
@@ -204,7 +205,6 @@ class Recorder:
         self.arrivals.loaders.release()
         self.log.flush()
         self.optimizers.give_up()
-        self.optimizers.bury(site)
         thread = self.accounts.thread
         if thread is threading.current_thread() or not thread.is_alive():
             self.manual.notice(self.cohorts.everyone(), site)

@@ -1,5 +1,5 @@
-"""`backward()`; and DistributedDataParallel's forward, which decides whether the backward after it
-exchanges gradients.
+"""`backward()`; `autograd.grad`, which feeds no `.grad`; and DistributedDataParallel's forward,
+which decides whether the backward after it exchanges gradients.
 """
 
 import functools
@@ -10,7 +10,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from gradkeeper.watcher.fast_path import ABOVE_TAP
-from gradkeeper.watcher.patches import Undo, replace
+from gradkeeper.watcher.patches import Undo, replace, replace_everywhere
 from gradkeeper.watcher.taps.call import Calls
 
 
@@ -18,6 +18,7 @@ def tap(calls: Calls) -> list[Undo]:
     return [
         # `Tensor.backward` calls it too.
         replace(torch.autograd, "backward", functools.partial(_backward, calls)),
+        replace_everywhere(torch.autograd, "grad", functools.partial(_grad, calls), traceable=True),
         replace(DistributedDataParallel, "forward", functools.partial(_forward, calls)),
         replace(DistributedDataParallel, "__init__", functools.partial(_wrap, calls)),
     ]
@@ -72,6 +73,19 @@ def _backward(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return backward
+
+
+def _grad(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def grad(outputs: Any, inputs: Any, *args: Any, **options: Any) -> Any:
+        result = original(outputs, inputs, *args, **options)
+        recorder = None if torch.compiler.is_compiling() else calls.recorder()
+        if recorder is not None:
+            asked = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
+            calls.tell(recorder.backwards.asked_for, asked)
+        return result
+
+    return grad
 
 
 def _wrap(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
