@@ -476,6 +476,11 @@ class State:
         if self.gating and 1 < bound <= LONGEST_WINDOW:
             self.period = max(self.period, math.ceil(bound))
 
+    def takes_at_once(self, number: int) -> None:
+        """In a loop, so many of what an iterator has left: windows are as long."""
+        if self.loops and 1 < number <= LONGEST_WINDOW:
+            self.period = max(self.period, number)
+
     def round_number(self, place: int, of: Value) -> Constant:
         """The number of a round: of a loop that was cut short, one that would go on."""
         for loop in reversed(self.loops):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -355,23 +356,25 @@ def _map(call: Call) -> Value:
 
 
 def _any(call: Call) -> Value:
-    return _settled_by(call, "any", True)
-
-
-def _all(call: Call) -> Value:
-    return _settled_by(call, "all", False)
-
-
-def _settled_by(call: Call, name: str, answer: bool) -> Value:
-    """any() is settled by one element that is true, all() by one that is false."""
     given = (call.argument(0) or NONE).resolve(call.m)
     if isinstance(given, Collection) and not getattr(given, "open", False):
         answers = [element.truth(call.m) for element in given.elements()]
-        if answer in answers:
-            return truth_value(answer)
-        if all(other is (not answer) for other in answers):
-            return truth_value(not answer)
-    return truth_value(Condition(name, given))
+        if True in answers:
+            return TRUE
+        if all(answer is False for answer in answers):
+            return FALSE
+    return truth_value(Condition("any", given))
+
+
+def _all(call: Call) -> Value:
+    given = (call.argument(0) or NONE).resolve(call.m)
+    if isinstance(given, Collection) and not getattr(given, "open", False):
+        answers = [element.truth(call.m) for element in given.elements()]
+        if False in answers:
+            return FALSE
+        if all(answer is True for answer in answers):
+            return TRUE
+    return truth_value(Condition("all", given))
 
 
 def _same_elements(call: Call) -> Value:
@@ -508,6 +511,12 @@ class Sliced(Value):
         return self.of.text
 
     def for_each(self, m: Machine, body: Body) -> None:
+        if isinstance(self.of, Iterated):
+            # What is taken is gone: the next slice begins where this one ends.
+            for element in self.iterate(m):
+                if body(element):
+                    return
+            return
         count = 0
 
         def some(element: Value) -> bool:
@@ -518,10 +527,7 @@ class Sliced(Value):
         self.of.for_each(m, some)
 
     def iterate(self, m: Machine) -> Iterator[Value]:
-        for place, element in enumerate(self.of.iterate(m)):
-            if place >= self.most:
-                return
-            yield element
+        return itertools.islice(self.of.iterate(m), self.most)
 
     def endless(self) -> bool:
         return False
@@ -538,6 +544,8 @@ def _islice(call: Call) -> Value:
     of = (call.argument(0) or NONE).resolve(call.m)
     stop = call.argument(2) or call.argument(1) or NONE
     if isinstance(stop, Constant) and isinstance(stop.value, int):
+        if isinstance(of, (Iterated, Generator)):
+            call.m.takes_at_once(stop.value)
         return Sliced(of, stop.value)
     return OpenSlice(of, stop)
 

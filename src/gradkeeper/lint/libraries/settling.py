@@ -467,18 +467,23 @@ def _tell_escapes(m: Machine, tape: Tape) -> None:
 
 
 def _excuse_phases(tape: Tape) -> None:
-    """Parameters that an optimizer is built for later have a phase of their own."""
+    """Parameters that an optimizer is built for, after others have stepped beside them, have a
+    phase of their own."""
     owned: set[Leaf] = set()
+    waiting: set[Leaf] = set()
     orphans: set[Leaf] = set()
     later: dict[Leaf, None] = {}
     known: set[tuple[Leaf | Owner, ...]] = set()
     for note in tape.notes:
         if note.kind is ev.Backward and note.targets not in known:
             known.add(note.targets)
-            orphans.update(leaf for leaf in atoms(expanded(note.targets)) if leaf not in owned)
+            waiting.update(leaf for leaf in atoms(expanded(note.targets)) if leaf not in owned)
+        elif note.kind is ev.Step:
+            orphans |= waiting
         elif note.kind is ev.Adopt:
             own = tuple(atoms(expanded(note.targets)))
             owned.update(own)
+            waiting.difference_update(own)
             later.update((leaf, None) for leaf in own if leaf in orphans)
     if later:
         fields = {"passing": True}
