@@ -58,9 +58,13 @@ SINGLE = {
         "helper",
         "state",
         "guard",
+        "samples",
+        "down",
         "inner",
         "slice",
         "generator",
+        "islice",
+        "fetched",
     ),
     "gathered": ("", "total"),
     "named": ("", "accumulate", "config", "namespace"),
@@ -72,9 +76,11 @@ SINGLE = {
     "cast": ("", "bfloat16", "float16"),
     "aux": ("", "added", "own backward", "each", "sum", "dict"),
     "clip": ("", "norm", "value", "measure"),
-    "stepped": ("", "helper", "closure", "by hand", "LBFGS"),
+    "stepped": ("", "helper", "wrapper", "closure", "by hand", "LBFGS"),
     "average": ("", "ema", "swa"),
-    "skipped": ("", "batch", "step"),
+    "skipped": ("", "batch", "step", "norm"),
+    "logged": ("", "number", "numbers", "loss"),
+    "probed": ("", "first"),
     "ended": ("", "early"),
     "tick": ("", "step", "epoch", "round"),
     "schedule": ("StepLR", "LambdaLR", "plateau"),
@@ -95,7 +101,8 @@ PAIR = {
     "zero_g": ("before", "top", "after"),
     "zeroed": ("optimizer", "model"),
     "held": ("names", "dict", "list", "loop"),
-    "rhythm": ("each", "second"),
+    "rhythm": ("each", "second", "third", "late"),
+    "penalty": ("", "gradient"),
     "fake": ("own", "shared"),
     "held still": ("", "disc"),
     "several": ("", "d", "g"),
@@ -169,7 +176,7 @@ def render(plan: Plan) -> dict[str, str] | None:
 def _single(plan: Plan) -> str | None:
     size = int(plan["window"])
     count = plan["count"] if size > 1 else ""
-    counted = count in ("", "counter", "at least", "running", "state")
+    counted = count in ("", *COUNTED)
     loop = _loop(plan, needs_index=not counted or plan["ended"] == "early")
     if not _fits(plan, count):
         return None
@@ -183,8 +190,12 @@ def _single(plan: Plan) -> str | None:
     return _program(setup, _epochs(plan, inner, lines, count))
 
 
-NESTED = ("inner", "slice", "generator")
+NESTED = ("inner", "slice", "generator", "islice", "fetched")
 """Windows that are loops inside the loop."""
+RESET = ("counter", "at least", "samples", "down")
+"""Counts that begin again with each window."""
+COUNTED = (*RESET, "running", "state")
+"""Windows that a variable counts, and not the loop."""
 
 
 def _fits(plan: Plan, count: str) -> bool:
@@ -197,6 +208,10 @@ def _fits(plan: Plan, count: str) -> bool:
     if count == "slice" and plan["data"] not in ("list", "tensor"):
         return False
     if plan["gathered"] and (plan["aux"] == "each" or plan["skipped"] or count == "guard"):
+        return False
+    if plan["logged"] and plan["stepped"] in ("closure", "LBFGS"):
+        return False
+    if plan["skipped"] == "norm" and (plan["stepped"] or plan["amp"]):
         return False
     return plan["batch"] != "dict" or plan["data"] in ("list", "stream")
 
@@ -265,6 +280,12 @@ def _setup(plan: Plan) -> list[str]:
         lines.append(CHUNKS)
     if plan["stepped"] == "helper":
         lines.append("def update(owner):\n    owner.step()")
+    if plan["stepped"] == "wrapper":
+        lines += [WRAPPER, "stepper = Stepper(optimizer)"]
+    if plan["logged"]:
+        lines.append("history = []" if plan["logged"] == "numbers" else "history = 0.0")
+    if plan["probed"]:
+        lines += ["model(torch.randn(2, 3)).mean().backward()", "model.zero_grad()"]
     return lines
 
 
@@ -369,8 +390,16 @@ def _inner(plan: Plan) -> list[str]:
         return [f"for start in range(0, len(batches), {size}):"]
     if plan["count"] == "generator":
         return [f"for chunk in chunks({over}, {size}):"]
+    if plan["count"] == "islice":
+        return [
+            f"rest = iter({over})",
+            f"while chunk := list(itertools.islice(rest, {size})):",
+        ]
     rounds = int(plan["batches"]) // int(plan["window"])
-    return [f"rest = iter({over})", f"for _ in range({rounds}):"]
+    head = [f"rest = iter({over})", f"for _ in range({rounds}):"]
+    if plan["count"] == "fetched":
+        head.append(f"    chunk = [next(rest) for _ in range({size})]")
+    return head
 
 
 def _body(plan: Plan, count: str) -> list[Line] | None:
@@ -401,13 +430,14 @@ def _body(plan: Plan, count: str) -> list[Line] | None:
         backward = f"for part in ({parts}):\n    {part}.backward()"
     lines += [Line("gather", "total = total + loss")] if gathered else []
     lines.append(Line("backward", backward, gated=bool(gathered)))
-    if count in ("counter", "at least", "running"):
-        lines.append(Line("count", "count += 1"))
+    steps = {"samples": "count += len(x)", "down": "count -= 1"}
+    if count in (*RESET, "running"):
+        lines.append(Line("count", steps.get(count, "count += 1")))
     if count == "state":
         lines.append(Line("count", "state['seen'] += 1"))
     closing = [*_divided(plan, divide), *_clipping(plan), *_stepping(plan), *_averaged(plan)]
     closing += [Line("tick", _tick(plan))] if plan["tick"] == "step" else []
-    closing += [Line("reset", "count = 0")] if count in ("counter", "at least") else []
+    closing += [Line("reset", _from_start(plan, count))] if count in RESET else []
     closing += [Line("gather", "total = 0")] if gathered else []
     lines += [replace(line, gated=bool(count)) for line in closing]
     lines = _zeroed(plan, lines, gated=bool(count), inner=count in NESTED)
@@ -415,11 +445,25 @@ def _body(plan: Plan, count: str) -> list[Line] | None:
         lines = _with_closure(lines)
     if plan["built"] == "round" and count not in NESTED:
         lines = [Line("build", _built(plan)), *lines]
+    lines += _logged(plan)
     lines += [Line("tick", _tick(plan))] if plan["tick"] == "round" else []
     lines += [Line("save", SAVE)] if plan["save"] == "round" else []
     if count == "guard" and not all(line.gated for line in lines[_first_gated(lines) :]):
         return None
     return [*lines, Line("end", "if i == 4:\n    break")] if plan["ended"] else lines
+
+
+def _from_start(plan: Plan, count: str) -> str:
+    return f"count = {_size(plan) if count == 'down' else 0}"
+
+
+def _logged(plan: Plan) -> list[Line]:
+    texts = {
+        "number": "history += loss.item()",
+        "numbers": "history.append(float(loss))",
+        "loss": "history = history + loss",
+    }
+    return [Line("log", texts[plan["logged"]])] if plan["logged"] else []
 
 
 def _loss(plan: Plan) -> str:
@@ -496,13 +540,17 @@ def _clipping(plan: Plan) -> list[Line]:
 
 
 def _stepping(plan: Plan) -> list[Line]:
-    step = "update(optimizer)" if plan["stepped"] == "helper" else "optimizer.step()"
+    steps = {"helper": "update(optimizer)", "wrapper": "stepper.step()"}
+    step = steps.get(plan["stepped"], "optimizer.step()")
     if plan["stepped"] == "by hand":
         step = BY_HAND
     if plan["amp"]:
         return [Line("step", "scaler.step(optimizer)"), Line("update", "scaler.update()")]
     if plan["skipped"] == "step":
         step = f"if torch.isfinite(loss):\n{indent(step, '    ')}"
+    if plan["skipped"] == "norm":
+        norm = "norm = nn.utils.clip_grad_norm_(model.parameters(), 5.0)"
+        step = f"{norm}\nif torch.isfinite(norm):\n{indent(step, '    ')}"
     return [Line("step", step)]
 
 
@@ -538,6 +586,15 @@ BY_HAND = """with torch.no_grad():
     for p in model.parameters():
         if p.grad is not None:
             p -= 0.01 * p.grad"""
+WRAPPER = """class Stepper:
+    def __init__(self, inner):
+        self.inner = inner
+        self.taken = 0
+
+    def step(self):
+        self.inner.step()
+        self.taken += 1
+"""
 CHUNKS = """def chunks(items, size):
     some = []
     for one in items:
@@ -561,6 +618,8 @@ def _gate(plan: Plan, count: str) -> str:
         "zero based": f"({zero_based}) % {size} == 0",
         "counter": f"count == {size}",
         "at least": f"count >= {size}",
+        "samples": f"count >= 2 * {size}",
+        "down": "count == 0",
         "running": f"count % {size} == 0",
         "state": f"state['seen'] % {size} == 0",
         "helper": f"is_due({zero_based}, {size})",
@@ -572,7 +631,7 @@ def _gate(plan: Plan, count: str) -> str:
 
 
 def _has_index(plan: Plan, count: str) -> bool:
-    counted = count in ("counter", "at least", "running", "state")
+    counted = count in COUNTED
     indexed = ("enumerate", "from one", "range", "counting while", "restarting", "cycle")
     return not counted or plan["loop"] in indexed
 
@@ -587,8 +646,8 @@ def _epochs(plan: Plan, loop: list[str], lines: list[Line], count: str) -> list[
         if plan["zero"] == "first of window" and count not in ("", "helper", "state"):
             body = [*_first_of_window(plan, count), *body]
     one = [*loop, *_within(body)]
-    if count in ("counter", "at least"):
-        one = ["count = 0", *one]
+    if count in RESET:
+        one = [_from_start(plan, count), *one]
     one = ["total = 0", *one] if plan["gathered"] and count else one
     if plan["thawed"] and plan["model"] == "frozen" and plan["epochs"] != "1":
         one = [
@@ -615,16 +674,21 @@ def _inner_body(plan: Plan, count: str, outer: list[str], lines: list[Line]) -> 
     heads = {
         "inner": [f"for _ in range({size}):", f"    {target} = next(rest)"],
         "slice": [f"for {target} in batches[start:start + {size}]:"],
-        "generator": [f"for {target} in chunk:"],
     }
+    in_chunks = [f"for {target} in chunk:"]
     micro = [line.text for line in lines if not line.gated]
-    return [*outer, *heads[count], *_within(micro), *(line.text for line in lines if line.gated)]
+    return [
+        *outer,
+        *heads.get(count, in_chunks),
+        *_within(micro),
+        *(line.text for line in lines if line.gated),
+    ]
 
 
 def _first_of_window(plan: Plan, count: str) -> list[str]:
     size = _size(plan)
-    if count in ("counter", "at least"):
-        return ["if count == 0:", "    optimizer.zero_grad()"]
+    if count in RESET:
+        return [f"if {_from_start(plan, count).replace('=', '==')}:", "    optimizer.zero_grad()"]
     if count == "running":
         return [f"if count % {size} == 0:", "    optimizer.zero_grad()"]
     index = "i - 1" if plan["loop"] == "from one" else "i"
@@ -636,6 +700,8 @@ def _flush(plan: Plan, lines: list[Line], count: str) -> list[str]:
     tests = {
         "counter": "count > 0",
         "at least": "count > 0",
+        "samples": "count > 0",
+        "down": f"count < {size}",
         "running": f"count % {size} != 0",
         "state": f"state['seen'] % {size} != 0",
     }
@@ -649,15 +715,15 @@ def _flush(plan: Plan, lines: list[Line], count: str) -> list[str]:
 
 def _pair(plan: Plan) -> str | None:
     gated = any("gate" in plan[key].split()[:1] for key in ("fault", "second fault"))
-    loop = _loop(plan, needs_index=gated or plan["rhythm"] == "second")
-    if loop is None or (plan["pair"] == "joint" and plan["rhythm"] == "second"):
+    loop = _loop(plan, needs_index=gated or plan["rhythm"] != "each")
+    if loop is None or (plan["pair"] == "joint" and plan["rhythm"] != "each"):
         return None
     d, g = _sides(plan)
     zero_d, zero_g = Line("zero_d", _zero(plan, "d")), Line("zero_g", _zero(plan, "g"))
     if plan["pair"] == "joint":
         lines = _joint(plan, zero_d, zero_g)
     else:
-        late = plan["rhythm"] == "second"
+        late = plan["rhythm"] != "each"
         one = _repeated(plan, "d", _side(plan, "d", d, zero_d))
         other = _repeated(plan, "g", _held_still(plan, _side(plan, "g", g, zero_g)))
         other = [replace(line, gated=late) for line in other]
@@ -671,7 +737,9 @@ def _pair(plan: Plan) -> str | None:
     for fault in (plan["fault"], plan["second fault"]):
         lines = _with_fault(lines, fault)
     index = "i" if plan["loop"] != "from one" else "i - 1"
-    one_epoch = [*loop, *_within(_gated(lines, f"({index}) % 2 == 0", guard=False))]
+    gates = {"third": f"({index}) % 3 == 0", "late": f"{index} >= 2"}
+    gate = gates.get(plan["rhythm"], f"({index}) % 2 == 0")
+    one_epoch = [*loop, *_within(_gated(lines, gate, guard=False))]
     if plan["epochs"] != "1":
         one_epoch = [f"for epoch in range({plan['epochs']}):", *_within(one_epoch)]
     return _program([*_data(plan), *_networks(plan)], one_epoch)
@@ -698,6 +766,18 @@ def _networks(plan: Plan) -> list[str]:
 
 
 def _sides(plan: Plan) -> tuple[list[str], list[str]]:
+    d, g = _losses(plan)
+    return [*d, *PENALTY] if plan["penalty"] and plan["pair"] == "gan" else d, g
+
+
+PENALTY = (
+    "mixed = (0.5 * x + 0.5 * fake).detach().requires_grad_()",
+    "slope = torch.autograd.grad(disc(mixed).tanh().sum(), mixed, create_graph=True)[0]",
+    "loss_d = loss_d + 0.1 * (slope.norm(dim=1) - 1).square().mean()",
+)
+
+
+def _losses(plan: Plan) -> tuple[list[str], list[str]]:
     cut = ".detach()" if plan["detach"] == "yes" else ""
     if plan["pair"] == "gan" and plan["fake"] == "shared" and plan["order"] == "d first":
         d = ["fake = gen(x)", f"loss_d = disc(fake{cut}).tanh().mean() - disc(x).mean()"]

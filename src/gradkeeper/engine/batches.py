@@ -59,11 +59,11 @@ def moved(batch: Any, device: torch.device) -> Any:
 SOURCE = "loader"
 
 
-class _NoMoreBatches:
+class _EpochEnd:
     """In place of a batch when the epoch is over."""
 
 
-END = _NoMoreBatches()
+END = _EpochEnd()
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Who else trains this model, and what the ranks must agree on. One process: single_process.py.
 
 base             what the engine asks of ranks, and ranks of an exchange
-setup            which of these applies: one process, DDP, FSDP2 or tensor parallelism
+setup            which of it applies
 distributed      several ranks: what a window does in all of them at once
 rendezvous       what ranks tell each other (weight, norm, faults), and what follows from it
 ddp              DistributedDataParallel: which backward exchanges gradients
