@@ -1,9 +1,10 @@
 """What watching costs: three trainings, with a step for every batch and for every fourth, plain,
 plain again (A/A), watched, under detect_anomaly; and what entering and leaving a watch takes.
 
-Rounds are interleaved, in turning order, so that a machine that slows down slows all of them; each
-ratio is the median over rounds of a round's processor time against the plain one beside it. Before
-that, the memory of one watch that goes on and on.
+Rounds are interleaved, in turning order, so that a machine that slows down slows all of them. Of
+each step the processor time is the median over rounds: what another process disturbs now and then
+is left out, what a watch does at one and the same step is not. Before that, the memory of one watch
+that goes on and on.
 """
 
 import argparse
@@ -13,14 +14,15 @@ import statistics
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 
 import torch
 from torch import nn
 
 from gradkeeper.watcher import Watch
 
-Train = Callable[[int, int], float]
-"""Takes a number of steps, and of batches for each; seconds of processor time for them."""
+Train = Callable[[int, int], list[float]]
+"""Takes a number of steps, and of batches for each; seconds of processor time for each step."""
 WARM_UP = 16
 """A training is longer than the first windows, which are looked at closely."""
 LIMITS = {"transformer": 1.01, "1,000 small tensors": 1.03, "tiny MLP": 1.15}
@@ -55,18 +57,18 @@ def loop(
 ) -> Train:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
 
-    def train(steps: int, window: int = 1) -> float:
+    def train(steps: int, window: int = 1) -> list[float]:
         """After some that are not counted."""
-        began = 0.0
+        ends = []
         for i in range((WARM_UP + steps) * window):
-            if i == WARM_UP * window:
-                began = time.process_time()
             loss = loss_of(model(x)) / window
             loss.backward()
             if (i + 1) % window == 0:
                 optimizer.step()
                 optimizer.zero_grad()
-        return time.process_time() - began
+                ends.append(time.process_time())
+        counted = ends[WARM_UP - 1 :]
+        return [end - began for began, end in pairwise(counted)]
 
     return train
 
@@ -96,22 +98,21 @@ def compare(name: str, window: int, rounds: int) -> None:
     rounds *= QUICK.get(name, 1)
     train = make()
     train(steps, window)
-    ratios: dict[str, list[float]] = {way: [] for way in WAYS}
-    plain = []
+    spent: dict[str, list[list[float]]] = {way: [] for way in WAYS}
     names = list(WAYS)
     for turn in range(rounds):
         first = turn % len(names)
-        spent = {}
         for way in names[first:] + names[:first]:
             if way == SLOW and turn % SLOW_EVERY:
                 continue
             with WAYS[way]():
-                spent[way] = train(steps, window) / steps
-        plain.append(spent["plain"])
-        for way, seconds in spent.items():
-            ratios[way].append(seconds / spent["plain"])
-    told = [f"{statistics.median(found):.3f}" for way, found in ratios.items() if way != "plain"]
-    each = f"{statistics.median(plain) * 1e3:.2f} ms"
+                spent[way].append(train(steps, window))
+    seconds = {
+        way: sum(statistics.median(step) for step in zip(*found, strict=True))
+        for way, found in spent.items()
+    }
+    told = [f"{seconds[way] / seconds['plain']:.3f}" for way in names if way != "plain"]
+    each = f"{seconds['plain'] / steps * 1e3:.2f} ms"
     print("|", " | ".join([name, str(window), each, *told, str(LIMITS[name])]), "|", flush=True)
 
 
@@ -161,7 +162,7 @@ def memory(steps: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=16)
+    parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--memory", type=int, default=20_000, metavar="STEPS")
     parser.add_argument("--only", action="append", choices=WORK, metavar="TRAINING")
     args = parser.parse_args()
