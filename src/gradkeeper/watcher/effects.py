@@ -17,6 +17,18 @@ class Effect(Protocol):
     def apply(self) -> None: ...
 
 
+class BecameNone(NamedTuple):
+    """`Cleared` and `Emptied`, in one go."""
+
+    cohorts: Sequence[Cohort]
+
+    def apply(self) -> None:
+        for cohort in self.cohorts:
+            cohort.clear()
+            for mark in cohort.few or cohort.marks:
+                mark.grad = None
+
+
 class Cleared(NamedTuple):
     """Zeroed, whatever they hold."""
 

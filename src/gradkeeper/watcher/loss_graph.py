@@ -157,9 +157,12 @@ def _divided_mean(node: Any) -> LossFacts | None:
     if divisor[0] is not None or type(mean[0]) is not MEAN:
         return None
     other = node._saved_other
-    if not other.is_cpu or other.dim() or (_scalers and SCALED_BY in node.metadata):
+    if type(other) is not torch.Tensor or not other.is_cpu or (_scalers and is_scaled(node)):
         return None
-    number = other.item()
+    # Quicker than `item`, and a list where it is not one number.
+    number: Any = other.tolist()
+    if type(number) is list:
+        return None
     known = _divided.get(number)
     if known is None and number and len(_divided) < MOST_DIVISORS:
         known = _divided[number] = _follow(node, 1.0, MOST_HOPS)

@@ -366,11 +366,12 @@ def parameters_of(optimizer: Optimizer) -> list[torch.Tensor]:
 
 def signature_of(optimizer: Optimizer) -> object:
     """Changes when it is given other parameters."""
-    if len(optimizer.param_groups) == 1:
-        group = optimizer.param_groups[0]["params"]
+    groups = optimizer.param_groups
+    if len(groups) == 1:
+        group = groups[0]["params"]
         return len(group), id(group[0]) if group else 0
-    groups = [group["params"] for group in optimizer.param_groups]
-    return [(len(group), id(group[0]) if group else 0) for group in groups]
+    owned = [group["params"] for group in groups]
+    return [(len(group), id(group[0]) if group else 0) for group in owned]
 
 
 def _is_stateful(optimizer: Optimizer) -> bool:

@@ -10,12 +10,15 @@ from gradkeeper.watcher.accounts import Accounts
 from gradkeeper.watcher.arrivals import Arrivals, Underway
 from gradkeeper.watcher.backwards import Backwards
 from gradkeeper.watcher.effects import Effect, Spent, Turned, Unchanged
-from gradkeeper.watcher.fast_path import FastPath, Moment
+from gradkeeper.watcher.fast_path import ABOVE_TAP, FastPath, Moment
 from gradkeeper.watcher.gradients import Cohort, all_finite, grads_of, norms_are_finite
 from gradkeeper.watcher.manual_changes import ManualChanges
 from gradkeeper.watcher.measures import Measures
 from gradkeeper.watcher.optimizers import Optimizers, signature_of
 from gradkeeper.watcher.replicas import ReplicaHistory
+
+ABOVE_HOOK = ABOVE_TAP + 1
+"""A hook of `step` is called by torch's own wrapper around it."""
 
 
 class Steps:
@@ -75,7 +78,9 @@ class Steps:
         # A fused optimizer that a scaler calls decides by found_inf itself.
         if self.check_finite or self._underway.depth or "found_inf" in optimizer.__dict__:
             return False
-        moment = self._fast_path.again((self._underway.scaling, signature_of(optimizer)), optimizer)
+        moment = self._fast_path.again(
+            (self._underway.scaling, signature_of(optimizer)), optimizer, above=ABOVE_HOOK
+        )
         if moment is None:
             return False
         self._arrivals.last = moment.arrival.site

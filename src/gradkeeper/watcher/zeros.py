@@ -6,7 +6,7 @@ from gradkeeper.model import Site
 from gradkeeper.torch_private import keep_from_compiler
 from gradkeeper.watcher.accounts import Accounts
 from gradkeeper.watcher.arrivals import Arrivals
-from gradkeeper.watcher.effects import Cleared, Emptied, Unchanged
+from gradkeeper.watcher.effects import BecameNone, Emptied, Unchanged
 from gradkeeper.watcher.fast_path import FastPath
 from gradkeeper.watcher.gradients import Cohort
 from gradkeeper.watcher.manual_changes import ManualChanges
@@ -65,7 +65,7 @@ class Zeros:
         self._accounts.cleared(mine, site, to_none=to_none)
         if to_none:
             expected = Unchanged(mine if waits else ())
-            effects = (Cleared(mine), Emptied(mine))
+            effects = (BecameNone(mine),)
             self._fast_path.learn(start, None, expected, effects, subject=optimizer)
 
     @keep_from_compiler
