@@ -3269,6 +3269,100 @@ twins(
     COUNTED_FROM_ONE.format(mark="", zero="model.zero_grad()"),
 )
 
+EVENTS_IN_A_DICT = """
+    import torch
+
+    class Hooks(dict):
+        def on(self, name, action):
+            self.setdefault(name, []).append(action)
+
+        def fire(self, name):
+            for action in self.get(name, []):
+                action()
+
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    hooks = Hooks()
+    hooks.on("{registered}", lambda: optimizer.zero_grad())
+    for x in torch.randn(10, 2, 3):
+        hooks.fire("batch begins")
+        model(x).square().mean().backward()
+        optimizer.step(){mark}
+"""
+twins(
+    "a registry that is a dict of its own",
+    EVENTS_IN_A_DICT.format(registered="epoch begins", mark="  # <- GK101"),
+    EVENTS_IN_A_DICT.format(registered="batch begins", mark=""),
+)
+
+STEPS_IN_A_LIST = """
+    import torch
+
+    class Steps(list):
+        def __init__(self, *steps):
+            super().__init__(steps)
+
+        def run(self):
+            for step in self:
+                step()
+
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    steps = Steps({steps})
+    for x in torch.randn(10, 2, 3):
+        model(x).square().mean().backward(){mark}
+        steps.run()
+"""
+twins(
+    "what a loop does, kept by a list of its own",
+    STEPS_IN_A_LIST.format(steps="optimizer.zero_grad", mark="  # <- GK107"),
+    STEPS_IN_A_LIST.format(steps="optimizer.step, optimizer.zero_grad", mark=""),
+)
+
+DEFAULTS = """
+    import json
+    import torch
+
+    def train({options}):
+        config = {{"skip": True, "clear": {clear}}}
+        {overlay}
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x in torch.randn(10, 2, 3):
+            if config["skip"]:
+                continue
+            if config["clear"]:
+                optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step(){mark}
+"""
+OVERLAYS = {
+    "update": ("path", "config.update(json.load(open(path)))"),
+    "another dict": ("path", "config = {**config, **json.load(open(path))}"),
+    "keywords": ("**options", "config.update(options)"),
+}
+for way, (parameters, laid_over) in OVERLAYS.items():
+    twins(
+        f"defaults that something unknown is laid over: {way}",
+        DEFAULTS.format(options=parameters, overlay=laid_over, clear="False", mark="  # <- GK101"),
+        DEFAULTS.format(
+            options=parameters,
+            overlay=laid_over + '; config["clear"] = True',
+            clear="False",
+            mark="",
+        ),
+    )
+
+
+@pytest.mark.parametrize("way", OVERLAYS)
+def test_a_default_that_may_be_written_over_is_a_setting(way: str) -> None:
+    source = FAULTY[f"defaults that something unknown is laid over: {way}"]
+
+    found = rehearse_files({"train.py": ast.parse(source)}, tuple(ALL))["train.py"].findings
+
+    (stale,) = [finding for finding in found if finding.rule == "GK101"]
+    assert str(stale.when).endswith("['clear'] is false")
+
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_the_faulty_twin_is_told(name: str) -> None:

@@ -26,7 +26,7 @@ import argparse, collections, contextlib, copy, functools, itertools, math, sys,
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, TensorDataset
 from torchdata.stateful_dataloader import StatefulDataLoader
 from torch.cuda.amp import GradScaler
 import numpy as np
@@ -173,6 +173,7 @@ scaled = scaler.scale(loss)
 cast, without, mode = torch.autocast("cuda"), torch.no_grad(), torch.set_grad_enabled(False)
 loader, data = DataLoader(TensorDataset(x), 2), TensorDataset(x)
 stateful, sampler = StatefulDataLoader(data, 2), DistributedSampler(data)
+in_batches = BatchSampler(sampler, 2, False)
 opened = iter(stateful)
 batches, endless = iter(loader), iter(strange)
 batch = next(batches)

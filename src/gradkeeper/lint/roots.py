@@ -59,7 +59,7 @@ def start(m: Machine, project: Project, root: Root) -> None:
         return
     builder = cls.member("__init__")
     given = _arguments(m, builder)[1:] if isinstance(builder, Function) else []
-    instance = m.make_instance(cls, Call(m, given))
+    instance = m.make_instance(cls, Call(m, given, open=True))
     if isinstance(instance, Instance) and isinstance(instance.native, Optimizer):
         return  # how an optimizer moves what it owns is its own affair
     if isinstance(instance, Instance):
@@ -75,7 +75,7 @@ def start(m: Machine, project: Project, root: Root) -> None:
     elif isinstance(member, Function):
 
         def call() -> None:
-            m.run_function(member, Call(m, [instance, *_arguments(m, member)[1:]]))
+            m.run_function(member, Call(m, [instance, *_arguments(m, member)[1:]], open=True))
 
         built = len(m.state(Tape).owners)
         call()
@@ -89,7 +89,7 @@ def _call_each_batch(m: Machine, project: Project, node: ast.AST, function: Func
     """Calls a function with arguments that nobody knows, and again if it trains on one batch."""
 
     def call() -> None:
-        function.call(Call(m, _arguments(m, function)))
+        function.call(Call(m, _arguments(m, function), open=True))
 
     built = len(m.state(Tape).owners)
     call()

@@ -203,8 +203,8 @@ class ListMethod(Value):
             self.of.limit = m.counted(Constant(len(values))).reach
             first.is_kept(m, values)
             return NONE
-        if self.name in ("extend", "__iadd__"):
-            self._extend(m, first)
+        if self.name in ("extend", "__iadd__", "__init__"):
+            self._extend(m, call.args[0] if call.args else Tuple([]))
             return NONE
         if self.name == "insert":
             at = index_of(first, len(values) + 1)
@@ -364,6 +364,18 @@ class Dict(Collection):
         m.write(self.values, key.key, (key, value))
         value.is_kept(m, [])
 
+    def overlay(self, m: Machine, other: Value) -> None:
+        """What `update` or `**` lays over it. Where not all of that is known, it may hold any of
+        the keys here: what is written as a constant is then a default, and no fact."""
+        known = other.values if isinstance(other, Dict) else {}
+        self.values.update(known)
+        if isinstance(other, Dict) and not other.open:
+            return
+        self.open = True
+        for held, (key, value) in list(self.values.items()):
+            if held not in known and isinstance(value, Constant):
+                m.write(self.values, held, (key, other.item(m, key)))
+
     def length(self, m: Machine) -> Value:
         if self.open:
             return m.unknown("len(a dict)", self)
@@ -400,13 +412,9 @@ class DictMethod(Value):
             return List([Tuple([key, value]) for key, value in of.values.values()], of.open)
         if self.name in ("get", "pop", "setdefault") and call.args:
             return self._get(call)
-        if self.name == "update":
+        if self.name in ("update", "__init__"):
             for argument in call.args:
-                if isinstance(argument, Dict):
-                    of.values.update(argument.values)
-                    of.open = of.open or argument.open
-                else:
-                    of.open = True
+                of.overlay(m, argument.resolve(m))
             for name, value in call.kwargs.items():
                 of.values[("constant", "str", name)] = (Constant(name), value)
             return NONE

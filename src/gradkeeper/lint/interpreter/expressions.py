@@ -297,12 +297,7 @@ class Expressions(State):
         for key, value in zip(node.keys, node.values, strict=True):
             given = self.evaluate(value)
             if key is None:
-                given = given.resolve(self.whole)
-                if isinstance(given, Dict):
-                    made.values.update(given.values)
-                    made.open = made.open or given.open
-                else:
-                    made.open = True
+                made.overlay(self.whole, given.resolve(self.whole))
             else:
                 name = self.evaluate(key)
                 if isinstance(name, Constant) and isinstance(name.value, str):

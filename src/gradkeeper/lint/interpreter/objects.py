@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from gradkeeper.lint.interpreter.containers import Dict, List, Tuple
+from gradkeeper.lint.interpreter.containers import Collection, Dict, List, Tuple
 from gradkeeper.lint.interpreter.values import (
     NONE,
     NOTHING,
@@ -496,8 +496,9 @@ class Instance(Value):
         return self.inherited(m, name)
 
     def inherited(self, m: Machine, name: str) -> Value:
-        if self.native is not None:
-            return self.native.attribute(m, name)
+        native = self.native
+        if native is not None and not (isinstance(native, Dict) and not hasattr(dict, name)):
+            return native.attribute(m, name)
         if name == "__init__":
             return BuiltIn("__init__", lambda call: NONE)
         return Value.attribute(self, m, name)
@@ -534,11 +535,29 @@ class Instance(Value):
             (self.native or Value()).set_item(m, key, value)
 
     def length(self, m: Machine) -> Value:
-        return self._special(m, "__len__") or Value.length(self, m)
+        found = self._special(m, "__len__")
+        if found is not None:
+            return found
+        return self._content.length(m) if self._content else Value.length(self, m)
 
     def truth(self, m: Machine) -> bool | Condition:
         found = self._special(m, "__bool__")
-        return True if found is None else found.truth(m)
+        if found is not None:
+            return found.truth(m)
+        return self._content.truth(m) if self._content else True
+
+    def contains(self, m: Machine, element: Value) -> bool | Condition:
+        found = self._special(m, "__contains__", element)
+        if found is not None:
+            return found.truth(m)
+        if self._content:
+            return self._content.contains(m, element)
+        return Value.contains(self, m, element)
+
+    @property
+    def _content(self) -> Collection | None:
+        """What it holds, where its class derives from one of Python's containers."""
+        return self.native if isinstance(self.native, Collection) else None
 
     def equals(self, m: Machine, other: Value) -> bool | Condition:
         return self is other if not self.cls.member("__eq__") else Condition("==", self, other)
@@ -572,7 +591,9 @@ class Instance(Value):
         yield from Value.iterate(self, m)
 
     def endless(self) -> bool:
-        return self.cls.member("__iter__") is None
+        if self.cls.member("__iter__") is not None:
+            return False
+        return self._content is None or self._content.endless()
 
     def next_element(self, m: Machine) -> Value | None:
         return self._special(m, "__next__")

@@ -154,8 +154,7 @@ def _dict(call: Call) -> Value:
     for argument in call.args:
         given = argument.resolve(call.m)
         if isinstance(given, Dict):
-            made.values.update(given.values)
-            made.open = made.open or given.open
+            made.overlay(call.m, given)
         else:
             for pair in as_list(call.m, given).values:
                 parts = list(pair.held())
@@ -167,6 +166,15 @@ def _dict(call: Call) -> Value:
         made.set_item(call.m, Constant(name), value)
     made.open = made.open or call.open
     return made
+
+
+def content(base: Value, instance: Instance, call: Call) -> Value | None:
+    """What an object holds whose class derives from `dict` or `list`."""
+    if not isinstance(base, BuiltIn) or base.work not in (_dict, _list):
+        return None
+    fills_itself = isinstance(instance.cls.member("__init__"), Function)
+    made = base.work(Call(call.m, []) if fills_itself else call)
+    return made if isinstance(made, Dict | List) else None
 
 
 def _number(kind: Callable[..., int | float | str]) -> Work:

@@ -122,6 +122,9 @@ class StandardLibraries:
                 return made
             if isinstance(base, LibraryClass):
                 return self._library_half(m, base, instance, call)
+            content = python.content(base, instance, call)
+            if content is not None:
+                return content
         for base in instance.cls.libraries():
             if isinstance(base, Unknown) and not _is_plain(base):
                 made = unseen_network("")
