@@ -213,6 +213,8 @@ def _fits(plan: Plan, count: str) -> bool:
         return False
     if plan["skipped"] == "norm" and (plan["stepped"] or plan["amp"]):
         return False
+    if plan["owned"] == "kept" and (plan["clip"] == "value" or plan["built"]):
+        return False  # PyTorch itself refuses an iterator that is used up, in these two places
     return plan["batch"] != "dict" or plan["data"] in ("list", "stream")
 
 
@@ -821,8 +823,8 @@ def _held_still(plan: Plan, lines: list[Line]) -> list[Line]:
 
 
 def _repeated(plan: Plan, side: str, lines: list[Line]) -> list[Line]:
-    """One side trains twice on a batch."""
-    if plan["several"] != side or plan["fake"] == "shared":
+    """One side trains twice on a batch. Not under a scaler: it takes one step between updates."""
+    if plan["several"] != side or plan["fake"] == "shared" or plan["amp"]:
         return lines
     body = "\n".join(_within(line.text for line in lines))
     return [Line(f"turn_{side}", f"for turn in range(2):\n{body}")]

@@ -232,11 +232,11 @@ def test_what_once_differed_does_no_longer() -> None:
 
 
 def test_drawn_loops_run_and_hold_faults_and_right_ones() -> None:
-    seen = [by_running(texts) for texts in map(render, map(draw, range(60))) if texts]
+    seen = [by_running(texts) for texts in map(render, map(draw, range(400))) if texts]
 
     assert any(seen)
     assert set() in seen
-    assert seen.count(None) < len(seen) / 5  # those that PyTorch refuses, mostly by its scaler
+    assert seen.count(None) < len(seen) / 10  # those that PyTorch refuses, mostly by its scaler
 
 
 def test_the_comparison_can_fail() -> None:
