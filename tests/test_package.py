@@ -11,7 +11,6 @@ import zipfile
 from email import message_from_bytes
 from email.message import Message
 from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
 
@@ -83,26 +82,6 @@ def test_what_readme_installs_is_an_extra() -> None:
     named = set(re.findall(r"'\.\[(\w+)\]'", (ROOT / "README.md").read_text()))
 
     assert {"torch", "lsp", "all"} <= named <= set(extras)
-
-
-@pytest.mark.slow
-def test_torch_without_cuda_is_where_readme_says(tmp_path: Path) -> None:
-    (line,) = re.findall(r"^pip (install torch \S+ (\S+))", (ROOT / "README.md").read_text(), re.M)
-    command, index = line
-    try:
-        urlopen(f"{index}/torch/", timeout=30).close()
-    except OSError as error:
-        pytest.skip(f"{index} cannot be reached from here: {error}")
-
-    tried = call(
-        *(sys.executable, "-m", "pip"),
-        *(*command.split(), "--dry-run", "--ignore-installed", "--no-deps"),
-        cwd=tmp_path,
-        PIP_CONFIG_FILE=os.devnull,
-        PIP_FIND_LINKS="",
-    )
-
-    assert re.search(r"Would install torch-[\d.]+\+cpu", tried.stdout), tried.stderr
 
 
 def test_nothing_tells_to_install_from_an_index_that_does_not_have_it() -> None:

@@ -131,7 +131,6 @@ ELSEWHERE = {
     "torchrun --nproc-per-node 2 -m gradkeeper run "
     "examples/exchanged_too_early.py": "test_readme.py: with its output",
     "gradkeeper prove-resume -- python examples/exact_resume.py": "test_readme.py: with its output",
-    "pip install torch --index-url https://download.pytorch.org/whl/cpu": "test_package.py: --slow",
     "pip install '.[torch]'": "test_package.py: that the extra is there; torch itself is here",
     "torchrun --nproc-per-node 2 -m examples.characters_ranks": "examples/test_examples.py",
     "torchrun --nproc-per-node 2 -m examples.characters_ranks --fsdp": "examples/test_examples.py",
