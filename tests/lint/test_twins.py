@@ -3354,6 +3354,38 @@ for way, (parameters, laid_over) in OVERLAYS.items():
     )
 
 
+GIVEN_UP = """
+    import torch
+    from speech import Model, loader
+
+    class Skip(Exception):
+        pass
+
+    model = Model()
+    optimizer = torch.optim.Adam(model.parameters())
+    for batch in loader:
+        try:
+            if batch is None:
+                raise Skip
+            model(batch).backward()
+            optimizer.step(){mark}
+            optimizer.zero_grad()
+        except {caught}:
+            print("skipped")
+"""
+for caught, not_caught in {
+    "RuntimeError": "Skip",
+    "Exception": "KeyError",
+    "(Skip, RuntimeError)": "(Skip, KeyError)",
+    "KeyboardInterrupt": "StopIteration",
+}.items():
+    twins(
+        f"an interrupted backward ends in {caught}, not in {not_caught}",
+        GIVEN_UP.format(caught=caught, mark="  # <- GK605"),
+        GIVEN_UP.format(caught=not_caught, mark=""),
+    )
+
+
 @pytest.mark.parametrize("way", OVERLAYS)
 def test_a_default_that_may_be_written_over_is_a_setting(way: str) -> None:
     source = FAULTY[f"defaults that something unknown is laid over: {way}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,7 +12,7 @@ from gradkeeper.lint.interpreter.containers import Dict, List, Tuple
 from gradkeeper.lint.interpreter.expressions import SIGNS, Expressions
 from gradkeeper.lint.interpreter.facts import loop_kind
 from gradkeeper.lint.interpreter.frames import Import, Loop
-from gradkeeper.lint.interpreter.objects import Generator, Iterated
+from gradkeeper.lint.interpreter.objects import Class, Generator, Iterated
 from gradkeeper.lint.interpreter.plan import ENOUGH
 from gradkeeper.lint.interpreter.state import (
     MISSING,
@@ -637,12 +638,25 @@ class Statements(Expressions):
             isinstance(statement, ast.Raise) for statement in node.handlers[0].body
         ):
             return False
+        if not any(self._may_catch(handler.type) for handler in node.handlers):
+            return False
         key = (self.frame.file, node.lineno)
         self.faults[key] = self.faults.get(key, 0) + 1
         if self.plan.fault == key and self.faults[key] == 2:
             self.fault_due = node
             return True
         return False
+
+    def _may_catch(self, announced: ast.expr | None) -> bool:
+        """Whether what PyTorch raises, or whoever interrupts it, may end in this handler."""
+        if isinstance(announced, ast.Tuple):
+            return any(self._may_catch(element) for element in announced.elts)
+        if not isinstance(announced, ast.Name):
+            return True
+        known = getattr(builtins, announced.id, None)
+        if isinstance(known, type):
+            return issubclass(RuntimeError, known) or not issubclass(known, Exception)
+        return not isinstance(self.evaluate(announced), Class)
 
     def _raise(self, node: ast.Raise) -> Signal:
         returned = self._returned()
