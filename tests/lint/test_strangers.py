@@ -1,7 +1,5 @@
 """Optimizers that go through code which is not seen: who steps them cannot be told."""
 
-import pytest
-
 from tests.lint.linting import HEAD, findings, loop, told
 
 WRAPPED = HEAD + "from elsewhere import schedule\n\nscheduled = schedule(optimizer, warmup=10)\n"
@@ -398,7 +396,7 @@ SAVED_WHOLE = """
 import torch
 from options import args
 
-model = torch.load(args.path){device}
+model = torch.load(args.path).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for x in loader:
     model.train()
@@ -408,11 +406,10 @@ for x in loader:
 """
 
 
-@pytest.mark.parametrize("device", ["", ".cuda()"])
-def test_a_network_that_was_saved_whole_is_a_network(device: str) -> None:
+def test_a_network_that_was_saved_whole_is_a_network() -> None:
     clip, step = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)", "optimizer.step()"
-    right = SAVED_WHOLE.format(device=device, body=f"{clip}\n    {step}")
-    wrong = SAVED_WHOLE.format(device=device, body=f"{step}\n    {clip}")
+    right = SAVED_WHOLE.format(body=f"{clip}\n    {step}")
+    wrong = SAVED_WHOLE.format(body=f"{step}\n    {clip}")
 
     assert told(right) == []
     assert told(wrong) == ["GK304"]

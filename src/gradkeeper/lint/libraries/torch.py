@@ -433,12 +433,6 @@ def _first(call: Call) -> Value:
 
 
 def _loaded(call: Call) -> Value:
-    if id(call.m.node) in call.m.facts.makers:
-        # Used as a network: it was saved whole.
-        made = nn.unseen_network("")
-        assert made.own is not None
-        made.own.elsewhere = True
-        return made
     return nn.LoadedState(_path(call.argument(0, "f")))
 
 
