@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gradkeeper.lint.imports import Project
-from gradkeeper.lint.interpreter.facts import CREDITS, DEFINITIONS
 from gradkeeper.lint.interpreter.frames import Frame
 from gradkeeper.lint.interpreter.machine import Machine
 from gradkeeper.lint.interpreter.objects import Class, Function, Instance, StaticMethod
+from gradkeeper.lint.interpreter.syntax import DEFINITIONS
 from gradkeeper.lint.interpreter.values import Call, Constant, Value
+from gradkeeper.lint.interpreter.vocabulary import CREDITS
 from gradkeeper.lint.libraries.optim import Optimizer
 from gradkeeper.lint.libraries.recording import Owner, Tape
 from gradkeeper.model import events as ev

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from gradkeeper.lint.closed_world import openings
 from gradkeeper.lint.coverage import TOO_LARGE, Coverage
 from gradkeeper.lint.imports import Project
-from gradkeeper.lint.interpreter.facts import TrainingFunction
 from gradkeeper.lint.interpreter.machine import Machine
 from gradkeeper.lint.interpreter.plan import Plan, Question
 from gradkeeper.lint.interpreter.state import (
@@ -21,6 +20,7 @@ from gradkeeper.lint.interpreter.state import (
     ProgramEndsError,
     RaisedError,
 )
+from gradkeeper.lint.interpreter.survey import TrainingFunction
 from gradkeeper.lint.libraries.recording import Tape
 from gradkeeper.lint.libraries.registry import StandardLibraries
 from gradkeeper.lint.libraries.settling import close

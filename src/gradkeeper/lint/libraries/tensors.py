@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal
 
 from gradkeeper.lint.interpreter.containers import Slice, Tuple
 from gradkeeper.lint.interpreter.expressions import OneShot
-from gradkeeper.lint.interpreter.facts import last_name
 from gradkeeper.lint.interpreter.objects import BuiltIn, Generator, StandIn, flatten, visible
 from gradkeeper.lint.interpreter.state import RaisedError
+from gradkeeper.lint.interpreter.syntax import last_name
 from gradkeeper.lint.interpreter.values import (
     NONE,
     NOTHING,

@@ -1,0 +1,524 @@
+"""Which functions credit and spend, which loops train, what counts their micro-batches.
+
+Answered from the lines of all files of a program.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gradkeeper.lint.interpreter.lines import Line
+from gradkeeper.lint.interpreter.relevance import Relevance
+from gradkeeper.lint.interpreter.syntax import (
+    DEFINITIONS,
+    FUNCTIONS,
+    LOOPS,
+    LOOPS_AND_FUNCTIONS,
+    calls_in,
+    goes_over_tasks,
+    last_name,
+    plainly_in,
+    targets,
+)
+from gradkeeper.lint.interpreter.vocabulary import (
+    BUILDS,
+    CREDITS,
+    ENTRIES,
+    GATHERS,
+    LOUD,
+    LOUD_AS_SUCH,
+    NO_WORDS,
+    OF_MADE,
+    OF_MODULES,
+    OF_NETWORKS,
+    OF_OPTIMIZERS,
+    OF_SCALERS,
+    OF_STEPPED,
+    OF_WEIGHTS,
+    SCHEDULES,
+    SPENDS,
+    WHEN_CALLED,
+    WINDOWS,
+)
+
+if TYPE_CHECKING:
+    from gradkeeper.lint.interpreter.facts import Facts
+
+MOST_HANDED_ON = 4
+"""Names that a function goes by, one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingFunction:
+    """A function that credits or spends, by itself or by what it calls."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef
+    file: str
+    home: ast.ClassDef | None
+    refers: set[str]
+    """The names in it, as far as they may stand for functions."""
+    by_itself: bool
+
+
+class Survey:
+    """Answers all questions from the lines of a program."""
+
+    def __init__(self, facts: Facts, files: list[Line]) -> None:
+        self.facts = facts
+        self.files = files
+        self.lines = [line for file in files for line in file.walk()]
+        self.functions: dict[str, list[Line]] = {}
+        for line in self.lines:
+            if isinstance(line.node, DEFINITIONS):
+                self.functions.setdefault(line.node.name, []).append(line)
+        self.methods = {
+            id(inner)
+            for line in self.lines
+            if isinstance(line.node, ast.ClassDef)
+            for inner in line.inside
+        }
+
+    def run(self) -> None:
+        uses = self.facts.uses
+        plain = {
+            name
+            for name, lines in self.functions.items()
+            if any(id(line) not in self.methods for line in lines)
+        }
+        for line in self.lines:
+            for of, word in line.asks:
+                if not of:
+                    if word in plain:
+                        line.refers.add(word)
+                elif word in self.functions and (
+                    word not in OF_NETWORKS or not uses.get(of, set()) & OF_MODULES
+                ):
+                    line.refers.add(word)
+                if word == "update" and uses.get(of, NO_WORDS) & OF_SCALERS:
+                    line.acts.add("GradScaler")  # as loud as the rest of what a scaler does
+            if not line.words.isdisjoint(LOUD):
+                line.acts |= line.words & LOUD_AS_SUCH | line.calls & WHEN_CALLED
+            for of in line.steps_of:
+                if uses.get(of, NO_WORDS) & OF_OPTIMIZERS:
+                    line.acts.add("step")
+        self._note_makers()
+        self._note_ticks()
+        self.facts.bare = {
+            id(line.node.value) for line in self.lines if isinstance(line.node, ast.Expr)
+        }
+        self.facts.steps_somewhere = any(
+            "step" in line.calls and any(uses.get(of, set()) & OF_STEPPED for of in line.steps_of)
+            for line in self.lines
+            if line.steps_of
+        )
+        self._name_functions()
+        for file in self.files:
+            self._mark(file)
+            self._find_gates(file)
+        self._find_turning()
+        self.facts.window_names = {self.facts.moduli[gate] for gate in self.facts.gates} - {""}
+        self.facts.sizes = {self.facts.moduli[period] for period in self.facts.periods} - {""}
+        self.facts.counted = {self.facts.dividends[gate] for gate in self.facts.gates} - {""}
+        self._find_training()
+        self._find_functions_that_train()
+        Relevance(self.facts, self.files, self.lines, self.functions).find()
+
+    def _note_makers(self) -> None:
+        made = {name for name, found in self.facts.uses.items() if found & OF_MADE}
+        calls = [
+            (line.node, line.node.value)
+            for line in self.lines
+            if isinstance(line.node, ast.Assign) and isinstance(line.node.value, ast.Call)
+        ]
+        for node, called in calls * 2:
+            if any(last_name(target) in made for target in node.targets):
+                expression: ast.expr = called
+                while isinstance(expression, ast.Call):
+                    self.facts.makers.add(id(expression))  # both of `Net().to(device)`
+                    expression = (
+                        expression.func.value
+                        if isinstance(expression.func, ast.Attribute)
+                        else expression.func
+                    )
+                if isinstance(called.func, ast.Attribute):
+                    made.add(last_name(expression))  # model = net.cuda()
+        self._note_pairs(calls)
+
+    def _note_ticks(self) -> None:
+        """Where PyTorch's own schedules move on: that is no step, though it is called so."""
+        imported = {
+            name.asname or name.name
+            for line in self.lines
+            if isinstance(line.node, ast.ImportFrom)
+            for name in line.node.names
+            if SCHEDULES in f"{line.node.module}.{name.name}"
+        }
+        schedules = {
+            last_name(target)
+            for line in self.lines
+            if isinstance(line.node, ast.Assign) and isinstance(line.node.value, ast.Call)
+            if _is_part(line.node.value.func, imported)
+            for target in line.node.targets
+        }
+        for line in self.lines if schedules else ():
+            line.ticks = bool(line.steps_of) and line.steps_of <= schedules
+
+    def _note_pairs(self, calls: list[tuple[ast.Assign, ast.Call]]) -> None:
+        """What is made twice by the same name, if one of the two holds weights: both do."""
+        makers: dict[str, list[tuple[ast.Assign, ast.Call]]] = {}
+        for node, called in calls:
+            makers.setdefault(last_name(called.func), []).append((node, called))
+        for pair in makers.values():
+            targets = {last_name(target) for node, _ in pair for target in node.targets}
+            if len(targets) > 1 and any(
+                self.facts.uses.get(name, NO_WORDS) & OF_WEIGHTS for name in targets
+            ):
+                self.facts.makers.update(id(called) for _, called in pair)
+
+    def _name_functions(self) -> None:
+        """Functions that are loud, that credit, that spend: by themselves or by what they call."""
+        facts = self.facts
+        words: dict[str, set[str]] = {}
+        refers: dict[str, set[str]] = {}
+        at_once: set[str] = set()
+        for name, lines in self.functions.items():
+            found = words.setdefault(name, set())
+            named = refers.setdefault(name, set())
+            for line in lines:
+                if isinstance(line.node, ast.ClassDef):
+                    continue
+                for inner in line.own():
+                    found |= inner.acts
+                    named |= inner.refers
+                    if inner.spends_at_once:
+                        at_once.add(name)
+                for inner in line.walk():
+                    if inner is not line and isinstance(inner.node, FUNCTIONS):
+                        named.add(inner.node.name)
+        for names, seeds in (
+            (facts.loud_names, LOUD),
+            (facts.credit_names, CREDITS),
+            (facts.step_names, SPENDS),
+        ):
+            names |= {name for name, found in words.items() if found & seeds} | at_once
+            _spread(names, refers)
+        by_another_name = self._other_names(facts.loud_names)
+        if by_another_name:
+            for names in (facts.loud_names, facts.credit_names, facts.step_names):
+                _spread(names, {**refers, **_joined(refers, by_another_name)})
+
+    def _other_names(self, functions: set[str]) -> dict[str, set[str]]:
+        """By variable, attribute or argument that is called somewhere: the functions that it may
+        stand for, as `run` does after `run = partial(train_step, model)`."""
+        called = {name for line in self.lines for name in line.calls}
+        found: dict[str, set[str]] = {}
+        new = functions & self.functions.keys()
+        for _ in range(MOST_HANDED_ON):
+            names: set[str] = set()
+            for line in self.lines:
+                if line.refers.isdisjoint(new):
+                    continue
+                for target, function in self._handed_on(line, new):
+                    known = found.setdefault(target, set())
+                    if target != function and function not in known:
+                        known.add(function)
+                        names.add(target)
+            new = names
+            if not new:
+                break
+        return {name: given for name, given in found.items() if name in called}
+
+    def _handed_on(self, line: Line, functions: set[str]) -> Iterator[tuple[str, str]]:
+        """What a line lets one of these functions be called by: variable, and function."""
+        node = line.node
+        if isinstance(node, FUNCTIONS):
+            for decorator in node.decorator_list:
+                maker = decorator.func if isinstance(decorator, ast.Call) else decorator
+                for target in self._arguments(last_name(maker), 0):
+                    yield target, node.name
+            return
+        if isinstance(node, ast.Assign):
+            for function in plainly_in(node.value, functions):
+                for assigned in node.targets:
+                    yield from ((last_name(part), function) for part in targets(assigned))
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
+            for function in plainly_in(node.iter, functions):
+                yield from ((last_name(part), function) for part in targets(node.target))
+        for call in calls_in(node):
+            if isinstance(call.func, ast.Attribute) and call.func.attr in GATHERS:
+                for argument in call.args:
+                    for function in plainly_in(argument, functions):
+                        yield last_name(call.func.value), function
+            for place, argument in enumerate(call.args):
+                for function in plainly_in(argument, functions):
+                    for target in self._arguments(last_name(call.func), place):
+                        yield target, function
+            for keyword in call.keywords:
+                for function in plainly_in(keyword.value, functions):
+                    if last_name(call.func) in self.functions and keyword.arg:
+                        yield keyword.arg, function
+
+    def _arguments(self, called: str, place: int) -> Iterator[str]:
+        """What the functions of a name call the argument at a place, also those inside them."""
+        for line in self.functions.get(called, ()):
+            for inner in (line, *line.walk()):
+                node = inner.node
+                if not isinstance(node, FUNCTIONS):
+                    continue
+                if isinstance(line.node, ast.ClassDef) and node.name != "__init__":
+                    continue
+                names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
+                names = names[1:] if names[:1] in (["self"], ["cls"]) else names
+                yield from names[place : place + 1]
+
+    def _mark(self, line: Line) -> None:
+        facts = self.facts
+        acts = line.acts
+        refers = line.refers
+        spends = not refers.isdisjoint(facts.step_names)
+        line.loud = bool(acts) or not line.words.isdisjoint(BUILDS)
+        line.loud = line.loud or not refers.isdisjoint(facts.loud_names)
+        line.credits = not acts.isdisjoint(CREDITS) or not refers.isdisjoint(facts.credit_names)
+        line.spends = spends or not (line.ticks or acts.isdisjoint(SPENDS))
+        line.closes = spends or not acts.isdisjoint(WINDOWS)
+        if line.spends_at_once:
+            line.loud = line.credits = line.spends = line.closes = True
+        for inner in line.inside:
+            self._mark(inner)
+            if isinstance(inner.node, FUNCTIONS):
+                continue  # a definition does nothing by itself
+            if not isinstance(inner.node, ast.ClassDef):
+                line.gives_inside = line.gives_inside or inner.gives or inner.gives_inside
+                jumps = inner.jumps_inside or isinstance(inner.node, _JUMPS)
+                line.jumps_inside = line.jumps_inside or jumps
+            line.loud = line.loud or inner.loud
+            line.credits = line.credits or inner.credits
+            line.spends = line.spends or inner.spends
+            line.closes = line.closes or inner.closes
+        node = line.node
+        if line.loud:
+            facts.loud.add(id(node))
+        if isinstance(node, LOOPS):
+            if line.credits:
+                facts.credits.add(id(node))
+            if not line.spends:
+                facts.fills.add(id(node))
+                if line.credits and goes_over_tasks(node):
+                    facts.over_tasks.add(id(node))
+            elif _feeds(line):
+                facts.feeds.add(id(node))
+            if line.gives_inside:
+                facts.yielding.add(id(node))
+        elif isinstance(node, (ast.Try, ast.TryStar)):
+            if line.credits:
+                facts.tries.add(id(node))
+        elif isinstance(node, ast.If):
+            if line.jumps_inside:
+                facts.jumps.add(id(node))
+            otherwise = {id(statement) for statement in node.orelse}
+            spending = {id(inner.node) not in otherwise for inner in line.inside if inner.spends}
+            if len(spending) == 1:
+                facts.steps_if.add((id(node), spending.pop()))
+        elif isinstance(node, FUNCTIONS):
+            if line.gives_inside:
+                facts.generators.add(id(node))
+            self._find_gates(line)
+
+    def _find_turning(self) -> None:
+        """The loops that credit outside of the loops in them, also where a function does it.
+
+        A function whose own loop does all of the training is an epoch of it, not a turn.
+        """
+        outside = {
+            name: [inner for line in lines for inner in _outside_loops(line)]
+            for name, lines in self.functions.items()
+        }
+        turning = {
+            name
+            for name, lines in self.functions.items()
+            if any(line.spends and _feeds(line) for line in lines)
+            or any(inner.acts & CREDITS or inner.spends_at_once for inner in outside[name])
+        }
+        refers = {
+            name: {word for inner in lines for word in inner.refers}
+            for name, lines in outside.items()
+        }
+        _spread(turning, refers)
+        self.facts.credits_itself = {
+            id(line.node)
+            for line in self.lines
+            if isinstance(line.node, LOOPS)
+            and any(
+                inner.acts & CREDITS or inner.refers & turning for inner in _outside_loops(line)
+            )
+        }
+
+    def _find_gates(self, scope: Line) -> None:
+        """The remainders and counters that decide about something loud."""
+        facts = self.facts
+        names: set[str] = set()
+        closing: set[str] = set()
+        own = list(scope.own())
+        for line in own:
+            test = isinstance(line.node, (ast.If, ast.While))
+            leaves = test and id(line.node) in facts.jumps
+            plain = isinstance(line.node, (ast.With, ast.AsyncWith, ast.Expr))
+            if not (line.loud or leaves) or not (test or plain):
+                continue
+            facts.gates.update(line.remainders)
+            names |= line.words
+            if line.closes or leaves:
+                facts.periods.update(line.remainders)
+                closing |= line.words
+            if test and line.remainders and line.spends:
+                facts.gate_words |= line.words
+            if isinstance(line.node, ast.If):
+                self._note_counter(line)
+        for line in own:
+            returns = isinstance(line.node, ast.Return)
+            if line.remainders and (line.sets & names or returns):
+                facts.gates.update(line.remainders)
+                facts.gate_words |= line.words
+                if line.sets & closing or returns:
+                    facts.periods.update(line.remainders)
+
+    def _note_counter(self, line: Line) -> None:
+        for inner in line.own():
+            if isinstance(inner.node, ast.Assign) and isinstance(inner.node.value, ast.Constant):
+                if inner.sets & line.words:
+                    self.facts.counters.add(id(line.node))
+                    self.facts.gate_words |= line.words
+
+    def _find_training(self) -> None:
+        facts = self.facts
+        facts.training.clear()
+        facts.training_around.clear()
+        every = [line for line in self.lines if isinstance(line.node, LOOPS)]
+        # Where no line credits anything, backward() may have been forgotten.
+        loops = [line for line in every if line.credits] or [line for line in every if line.spends]
+        inside = {id(loop) for loop in loops}
+        words: dict[str, set[str]] = {}
+        for name, lines in self.functions.items():
+            for line in lines:
+                if isinstance(line.node, ast.ClassDef):
+                    continue
+                words.setdefault(name, set()).update(*(inner.refers for inner in line.own()))
+                if any(id(inner) in inside for inner in line.own()):
+                    facts.loop_names.add(name)
+        _spread(facts.loop_names, words)
+        self._find_whole_loops()
+        for loop in loops:
+            nested = any(
+                id(inner) in inside or inner.refers & facts.loop_names for inner in loop.own()
+            )
+            if not nested:
+                facts.training.append(loop.node)
+            elif any(map(self._credits_beside_loops, _outside_loops(loop))):
+                facts.training_around.add(id(loop.node))
+        innermost = {id(loop) for loop in facts.training}
+        named = innermost | facts.training_around
+        for file, whole in facts.read_files():
+            told = [line.node for line in whole.in_order() if id(line.node) in named]
+            facts.told_in[file] = told
+            facts.training_in[file] = [node for node in told if id(node) in innermost]
+
+    def _find_whole_loops(self) -> None:
+        """By function, and not by name: another class may have a method of the same one."""
+        loops: dict[int, bool] = {}
+        refers: dict[int, set[str]] = {}
+        names: dict[int, str] = {}
+        for name, lines in self.functions.items():
+            for line in lines:
+                if isinstance(line.node, FUNCTIONS):
+                    own = list(line.own())
+                    names[id(line.node)] = name
+                    refers[id(line.node)] = {word for inner in own for word in inner.refers}
+                    loops[id(line.node)] = any(
+                        isinstance(inner.node, LOOPS) and inner.credits and inner.spends
+                        for inner in own
+                    )
+        with_loops = {names[function] for function, found in loops.items() if found}
+        by_name: dict[str, set[str]] = {}
+        for function, name in names.items():
+            by_name.setdefault(name, set()).update(refers[function])
+        _spread(with_loops, by_name)
+        self.facts.whole_loops = {
+            function
+            for function, found in loops.items()
+            if found or refers[function] & (with_loops - {names[function]})
+        }
+
+    def _credits_beside_loops(self, line: Line) -> bool:
+        """A backward, its own or of a function in which no loop trains."""
+        without_loops = self.facts.credit_names - self.facts.loop_names
+        return bool(line.acts & CREDITS or line.refers & without_loops)
+
+    def _find_functions_that_train(self) -> None:
+        facts = self.facts
+        homes = {id(node): home for node, home in facts.functions}
+        names = facts.credit_names | facts.step_names
+        facts.functions_that_train.clear()
+        for file, whole in facts.read_files():
+            for line in whole.in_order():
+                node = line.node
+                if isinstance(node, FUNCTIONS) and node.name in names:
+                    own = list(line.own())
+                    facts.functions_that_train.append(
+                        TrainingFunction(
+                            node,
+                            file,
+                            homes.get(id(node)),
+                            {word for inner in own for word in inner.words},
+                            any(inner.spends_at_once or inner.acts & ENTRIES for inner in own),
+                        )
+                    )
+
+
+def _joined(first: dict[str, set[str]], second: dict[str, set[str]]) -> dict[str, set[str]]:
+    return {name: found | first.get(name, set()) for name, found in second.items()}
+
+
+_JUMPS = (ast.Return, ast.Break, ast.Continue)
+
+
+def _spread(names: set[str], words: dict[str, set[str]]) -> None:
+    """Adds the functions that use one of the names, until there are no more."""
+    grown = True
+    while grown:
+        before = len(names)
+        names.update([name for name, found in words.items() if not found.isdisjoint(names)])
+        grown = len(names) > before
+
+
+def _is_part(node: ast.expr, imported: set[str]) -> bool:
+    """Of what was imported from PyTorch's schedules: `lr_scheduler.StepLR`, `StepLR`."""
+    while isinstance(node, ast.Attribute):
+        if SCHEDULES.endswith(f"optim.{node.attr}"):
+            return True
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in imported
+
+
+def _next_loops(line: Line) -> Iterator[Line]:
+    """The loops inside a line that lie in no other loop there."""
+    for inner in line.inside:
+        if isinstance(inner.node, LOOPS):
+            yield inner
+        elif not isinstance(inner.node, FUNCTIONS):
+            yield from _next_loops(inner)
+
+
+def _feeds(line: Line) -> bool:
+    """A loop inside it credits and leaves the step to what comes after."""
+    return any(inner.credits and not inner.spends for inner in _next_loops(line))
+
+
+def _outside_loops(line: Line) -> Iterator[Line]:
+    """What lies inside a line, but in no loop or function there."""
+    for inner in line.inside:
+        if not isinstance(inner.node, LOOPS_AND_FUNCTIONS):
+            yield inner
+            yield from _outside_loops(inner)
