@@ -40,5 +40,8 @@ def test_without_its_zero_grad_it_is_named_at_the_line(example: Path, tmp_path: 
     done = run(script)
 
     assert done.returncode == 1
-    assert f"loop.py:{step}:" in done.stderr.splitlines()[-1]
-    assert "GK101 stale-gradient" in done.stderr.splitlines()[-1]
+    *_, told, account, remedy = done.stderr.splitlines()
+    assert f"loop.py:{step}:" in told
+    assert "GK101 stale-gradient" in told
+    assert account.startswith("   account `optimizer`")
+    assert remedy.startswith("   remedy: optimizer.zero_grad()")
