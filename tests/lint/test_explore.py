@@ -104,6 +104,39 @@ def test_what_chance_may_avert_is_only_possible() -> None:
     assert not any(one.certain for one in stale)
 
 
+SPIKES = """
+import argparse
+import torch
+
+args = argparse.ArgumentParser().parse_args()
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+average = 0
+for number, x in enumerate(torch.randn(100, 8, 4)):
+    loss = model(x).square().mean()
+    loss.backward()
+    skipped = False
+    if args.limit > 0:
+        if {reason}:
+            skipped = True
+            optimizer.zero_grad()
+    if not skipped:
+        optimizer.step()
+        optimizer.zero_grad()
+    average = 0.9 * average + 0.1 * loss.item()
+"""
+
+
+def test_a_batch_that_is_left_out_for_its_loss_is_not_thrown_away_time_and_again() -> None:
+    now_and_then = SPIKES.format(reason="average > 0 and loss.item() > args.limit * average")
+    always = SPIKES.format(reason="number % 2 == 1")
+
+    assert spoken(check({"train.py": now_and_then})["train.py"]) == []
+    (finding,) = spoken(check({"train.py": always})["train.py"])
+    assert (finding.rule, finding.site.line) == ("GK102", 16)
+    assert finding.when == "0 < args.limit"
+
+
 IN_A_CLASS = """
 import torch
 

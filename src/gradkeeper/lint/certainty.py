@@ -156,8 +156,27 @@ def without(run: Run, key: Key, runs: list[Run]) -> list[Run]:
 
 
 def refuted(run: Run, key: Key, runs: list[Run]) -> bool:
-    """Under the same setting, chance can also have it that the line does no harm."""
-    return any(denies(other, run, key) and same_setting(run, other, key[0]) for other in runs)
+    """Under the same setting, chance can also have it that the line does no harm.
+
+    Or that it is not come to, where the fault is that something is thrown away time and again:
+    `if loss > limit: optimizer.zero_grad()`.
+    """
+    return any(
+        (denies(other, run, key) or _keeps(other, run, key)) and same_setting(run, other, key[0])
+        for other in runs
+    )
+
+
+def _keeps(other: Run, run: Run, key: Key) -> bool:
+    """The other run has the gradients that this one throws away, and none is lost."""
+    lost = run.findings[key].where("credited")
+    return (
+        key[0] == "GK102"
+        and key not in other.findings
+        and lost is not None
+        and (lost.file, lost.line) in other.lines
+        and other.goes_on
+    )
 
 
 def denies(other: Run, run: Run, key: Key) -> bool:
