@@ -248,3 +248,20 @@ for x in torch.randn(6, 8, 4):
     assert [
         one.rule for _, checked in check_files(["train.ipynb"]) for one in checked.findings
     ] == expected
+
+
+@pytest.mark.parametrize(("step", "expected"), [(CLEARED, []), (KEPT, [("train.py", "GK101")])])
+def test_a_script_that_another_file_takes_something_from_is_still_a_script(
+    step: str, expected: list[tuple[str, str]]
+) -> None:
+    script = MAIN.format(module="math", name="pi", call="train_step")
+    other = "from train import model\n\nmodel.eval()\nprint(model)\n"
+
+    assert found({"train.py": step + script, "evaluate.py": other}) == expected
+
+
+def test_what_macos_leaves_beside_a_copied_file_is_no_source(here: Path) -> None:
+    (here / "._train.py").write_bytes(b"\x00\x05\x16\x07")
+
+    assert found({"train.py": "pass\n"}) == []
+    assert list(find(["._train.py"])) == ["._train.py"]

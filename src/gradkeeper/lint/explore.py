@@ -44,9 +44,11 @@ def roots(program: Program) -> Iterator[list[Run]]:
         if program.operations > program.budget:
             program.coverage.spent = True
             return
-        if not program.project.facts.does_something(path):
+        facts = program.project.facts
+        if not facts.does_something(path):
             continue
-        if path not in program.project.imported or _is_script(tree):
+        imported = path in program.project.imported
+        if not imported or _is_script(tree) or facts.trains_by_itself(path):
             yield explore(program, Root(path))
     while True:
         root = _next_root(program)

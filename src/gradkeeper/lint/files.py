@@ -39,7 +39,7 @@ def _below(folder: str) -> Iterator[str]:
             is_folder = entry.is_dir(follow_symlinks=False)
             if is_folder and entry.name in EXCLUDED:
                 continue
-            if not is_folder and not entry.name.endswith(ENDINGS):
+            if not is_folder and not _is_source(entry.name):
                 continue
             if ignored.covers(entry.path, is_folder):
                 continue
@@ -50,6 +50,11 @@ def _below(folder: str) -> Iterator[str]:
             ):  # not entry.is_file(): a loop of links is an error to it
                 yield os.path.normpath(entry.path)
         waiting.extend(reversed(folders))
+
+
+def _is_source(name: str) -> bool:
+    """Not what macOS leaves beside a file when it is copied elsewhere: `._train.py` is no text."""
+    return name.endswith(ENDINGS) and not name.startswith("._")
 
 
 class Ignore:

@@ -140,6 +140,11 @@ class Facts:
         """Run as a script, the file calls something; else it only defines."""
         return any(line.calls for line in self._files[file].own())
 
+    def trains_by_itself(self, file: str) -> bool:
+        """A loop that trains stands in no function: a script, whoever imports from it."""
+        loops = {id(node) for node in self.told_in.get(file, ())}
+        return any(id(line.node) in loops for line in self._files[file].own())
+
     def can_wait(self, file: str) -> dict[str, ast.stmt]:
         """Functions and classes of a file that mean the same whenever they are defined.
 
