@@ -1,5 +1,7 @@
 """Gradients that are zeroed, spent and saved by a detour: contexts, hooks, groups, f-strings."""
 
+import pytest
+
 from tests.lint.linting import HEAD, findings, loop, possible, told
 
 
@@ -22,6 +24,96 @@ def update():
 
     assert told(loop(body, head=right)) == []
     assert told(loop(body, head=wrong)) == ["GK101"]
+
+
+def test_a_context_that_goes_to_code_out_of_sight_may_step_there() -> None:
+    head = """\
+from contextlib import ExitStack, contextmanager
+
+{head}
+@contextmanager
+def update():
+    optimizer.zero_grad()
+    yield
+    optimizer.step()
+"""
+    entered = "with ExitStack() as stack:\n    stack.enter_context(update())\n    {backward}"
+    backward = "model(x).mean().backward()"
+
+    assert told(loop(entered.format(backward=backward), head=head.format(head=HEAD))) == []
+    assert told(loop(backward, head=HEAD)) == ["GK107"]
+
+
+RECORDS = {
+    "typing.NamedTuple": """
+from typing import NamedTuple
+class State(NamedTuple):
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    step: int = 0
+state = State(model, optimizer)
+def after(state):
+    return state._replace(step=state.step + 1)
+""",
+    "namedtuple": """
+from collections import namedtuple
+State = namedtuple("State", "model, optimizer step")
+state = State(model, optimizer=optimizer, step=0)
+def after(state):
+    net, opt, step = state
+    return state._replace(step=step + 1)
+""",
+    "dataclass": """
+import dataclasses
+@dataclasses.dataclass(frozen=True)
+class State:
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    step: int = 0
+state = State(model, optimizer)
+def after(state):
+    return dataclasses.replace(state, step=state.step + 1)
+""",
+}
+
+
+@pytest.mark.parametrize("head", RECORDS.values(), ids=RECORDS)
+def test_a_record_that_is_replaced_each_round_keeps_its_model_and_optimizer(head: str) -> None:
+    body = "{zero}\nstate.model(x).mean().backward()\nstate.optimizer.step()\nstate = after(state)"
+    right = body.format(zero="state.optimizer.zero_grad()")
+
+    assert told(loop(right, head=HEAD + head)) == []
+    assert told(loop(body.format(zero=""), head=HEAD + head)) == ["GK101"]
+
+
+@pytest.mark.parametrize(
+    ("brought", "decorator"),
+    [
+        ("from functools import cached_property", "cached_property"),
+        ("import functools", "functools.cached_property"),
+    ],
+)
+def test_a_cached_property_is_computed_once(brought: str, decorator: str) -> None:
+    head = f"""
+import torch
+from torch import nn
+{brought}
+
+class Experiment:
+    @{decorator}
+    def model(self):
+        return nn.Linear(4, 1)
+
+    @{decorator}
+    def optimizer(self):
+        return torch.optim.Adam(self.model.parameters())
+
+run = Experiment()
+"""
+    body = "{zero}\nrun.model(x).mean().backward()\nrun.optimizer.step()"
+
+    assert told(loop(body.format(zero="run.optimizer.zero_grad()"), head=head)) == []
+    assert told(loop(body.format(zero=""), head=head)) == ["GK101"]
 
 
 def test_a_class_may_be_the_context_as_well() -> None:

@@ -130,6 +130,7 @@ class Lit(pl.LightningModule):
 number, text, nothing, true = 3, "words", None, True
 floating, binary, listed, table, pair = 1.5, b"raw", [1, 2], {"a": 1, **strange}, (1, 2)
 several, named, taken = {1, 2}, types.SimpleNamespace(a=1), Base()[1:2]
+fields = collections.namedtuple("Fields", "a b")(1, 2)
 args = argparse.ArgumentParser().parse_args()
 unknown, made, part = strange, strange(1), strange.part
 chosen = 1 if strange else [2]

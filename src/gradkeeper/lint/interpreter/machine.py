@@ -52,6 +52,11 @@ def is_left_open(code: Code) -> bool:
     return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
 
 
+def _last_word(expression: ast.expr) -> str:
+    """What a name or a dotted name ends in."""
+    return str(getattr(expression, "attr", getattr(expression, "id", "")))
+
+
 class Signature:
     """How a function takes its arguments."""
 
@@ -235,6 +240,9 @@ class Machine(Statements):
                 kinds = {"staticmethod": StaticMethod, "classmethod": ClassMethod}
                 made = kinds.get(name, Property)(made)
                 continue
+            if isinstance(made, Function) and _last_word(expression) == "cached_property":
+                made = Property(made, kept=True)
+                continue
             if isinstance(expression, ast.Attribute) and expression.attr in (
                 "setter",
                 "getter",
@@ -410,15 +418,16 @@ class Machine(Statements):
         for ancestor in cls.ancestors():
             for decorator in ancestor.code.decorator_list:
                 node = decorator.func if isinstance(decorator, ast.Call) else decorator
-                if getattr(node, "attr", getattr(node, "id", "")) in ("dataclass", "define", "s"):
+                if _last_word(node) in ("dataclass", "define", "s"):
                     return True
-            for base in ancestor.code.bases:
-                if getattr(base, "attr", getattr(base, "id", "")) == "NamedTuple":
-                    return True
-        return False
+        return self._is_named_tuple(cls)
+
+    def _is_named_tuple(self, cls: Class) -> bool:
+        bases = (base for ancestor in cls.ancestors() for base in ancestor.code.bases)
+        return any(_last_word(base) == "NamedTuple" for base in bases)
 
     def _fill_record(self, made: Instance, cls: Class, call: Call) -> None:
-        """A dataclass: its annotated names are its arguments."""
+        """A dataclass, a NamedTuple: its annotated names are its arguments."""
         names: dict[str, None] = {}
         for ancestor in reversed(cls.ancestors()):
             for statement in ancestor.code.body:
@@ -430,6 +439,8 @@ class Machine(Statements):
             if value is None:
                 value = Unknown(("field", cls.key, name), f"{cls.name}.{name}")
             made.attributes[name] = self.libraries.field_default(self, value)
+        if self._is_named_tuple(cls):
+            made.native = Tuple(list(made.attributes.values()))
         after = cls.member("__post_init__")
         if isinstance(after, Function):
             self.run_function(after, Call(self, [made]))

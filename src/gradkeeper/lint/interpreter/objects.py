@@ -403,9 +403,14 @@ class StaticMethod(Value):
 @dataclass(slots=True, eq=False)
 class Property(Value):
     function: Function
+    kept: bool = False
+    """cached_property: computed once for each object."""
 
     def of_object(self, m: Machine, instance: Instance, name: str) -> Value:
-        return m.run_function(self.function, Call(m, [instance]))
+        found = m.run_function(self.function, Call(m, [instance]))
+        if self.kept:
+            instance.set_attribute(m, name, found)
+        return found
 
 
 @dataclass(slots=True, eq=False)
@@ -467,6 +472,8 @@ class Instance(Value):
             return Dict.of((Constant(key), value) for key, value in self.attributes.items())
         if name == "__setattr__":
             return BuiltIn(name, self._set_by_name)
+        if name == "_replace" and isinstance(self.native, Tuple):
+            return BuiltIn(name, self.replaced)
         return self._elsewhere(m, name)
 
     def with_native(self, m: Machine, name: str, bound: Value) -> Value:
@@ -480,6 +487,13 @@ class Instance(Value):
             call.m, str(name.value) if isinstance(name, Constant) else name.text, value
         )
         return NONE
+
+    def replaced(self, call: Call) -> Value:
+        """Another object like this one, with other values in some of its fields."""
+        made = Instance(self.cls, call.m.count(self.cls), {**self.attributes, **call.kwargs})
+        if isinstance(self.native, Tuple):
+            made.native = Tuple(list(made.attributes.values()))
+        return made
 
     def _elsewhere(self, m: Machine, name: str) -> Value:
         """Set by another method, given by the library it derives from, or not known."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint.interpreter.containers import Collection, Dict, List, Range, Set, Tuple
@@ -705,6 +706,51 @@ def _namespace(call: Call) -> Value:
     return Record(dict(call.kwargs))
 
 
+@dataclass(slots=True, eq=False)
+class NamedTuple(Tuple):
+    """What a class made by namedtuple() makes."""
+
+    names: tuple[str, ...] = ()
+
+    def attribute(self, m: Machine, name: str) -> Value:
+        if name in self.names:
+            return self.values[self.names.index(name)]
+        if name == "_replace":
+            return BuiltIn(name, self._replaced)
+        return Tuple.attribute(self, m, name)
+
+    def _replaced(self, call: Call) -> Value:
+        values = [call.kwargs.get(name, self.attribute(call.m, name)) for name in self.names]
+        return NamedTuple(values, self.names)
+
+
+def _namedtuple(call: Call) -> Value:
+    """namedtuple("State", "model optimizer"), or with a list of names."""
+    fields = call.argument(1, "field_names")
+    fields = fields.resolve(call.m) if fields is not None else NONE
+    parts = [fields] if isinstance(fields, Constant) else as_list(call.m, fields).values
+    texts = [part.value for part in parts if isinstance(part, Constant)]
+    names = tuple(" ".join(map(str, texts)).replace(",", " ").split())
+    if len(texts) < len(parts) or call.kwargs.keys() - {"field_names"}:
+        return call.unseen(BuiltIn("collections.namedtuple", _namedtuple))
+
+    def make(made: Call) -> Value:
+        given = dict(zip(names, made.args, strict=False)) | made.kwargs
+        if made.open or given.keys() != set(names):
+            return made.unseen(BuiltIn("a named tuple", make))
+        return NamedTuple([given[name] for name in names], names)
+
+    return BuiltIn("a named tuple", make)
+
+
+def _record_replace(call: Call) -> Value:
+    """dataclasses.replace(record, field=value)."""
+    record = call.args[0].resolve(call.m) if call.args else NONE
+    if isinstance(record, Instance):
+        return record.replaced(call)
+    return call.unseen(BuiltIn("dataclasses.replace", _record_replace))
+
+
 def _defaultdict(call: Call) -> Value:
     made = Dict()
     made.open = True
@@ -823,6 +869,8 @@ EXACT: dict[str, Work] = {
     "collections.defaultdict": _defaultdict,
     "collections.OrderedDict": _dict,
     "collections.deque": _deque,
+    "collections.namedtuple": _namedtuple,
+    "dataclasses.replace": _record_replace,
     "copy.deepcopy": _deepcopy,
     "copy.copy": _first,
     "sys.exit": _exit,
@@ -846,8 +894,8 @@ EXACT: dict[str, Work] = {
     "numpy.isfinite": lambda call: finite(call, "isfinite"),
 }
 PACKAGES = words(
-    """functools itertools contextlib types argparse collections copy sys os tqdm rich random math
-    numpy"""
+    """functools itertools contextlib types argparse collections copy dataclasses sys os tqdm rich
+    random math numpy"""
 )
 _MADE: dict[str, Value] = {}
 

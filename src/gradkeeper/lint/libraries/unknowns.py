@@ -10,7 +10,14 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint import guesses
-from gradkeeper.lint.interpreter.objects import Function, Instance, Method, StandIn, flatten
+from gradkeeper.lint.interpreter.objects import (
+    Function,
+    Generator,
+    Instance,
+    Method,
+    StandIn,
+    flatten,
+)
 from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Either, Unknown, Value
 from gradkeeper.lint.libraries.amp import GradScaler
 from gradkeeper.lint.libraries.data import lend
@@ -505,6 +512,8 @@ def unseen(what: Value, call: Call) -> Value:
             handed[value.owner] = None
         elif isinstance(value, (Function, Method)):
             escape_function(m, value)
+        elif isinstance(value, Generator):
+            escape_function(m, value.function)
     dull = all(type(value) in DULL for value in given)
     if not dull:
         lend(values)
