@@ -132,7 +132,7 @@ def is_another(now: torch.Tensor, before: torch.Tensor) -> bool:
 
 
 def runs_along(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether `one` is `other` times a positive number. Reads values: the cold path only."""
+    """Whether `tensor` is `other` times a positive number. Reads values: the cold path only."""
     move, slope = tensor.flatten().double(), other.flatten().double()
     length = float(slope @ slope)
     factor = float(move @ slope) / length if length else 0.0

@@ -6,7 +6,7 @@ import ast
 import builtins
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from gradkeeper.lint.interpreter.containers import Dict, List, Tuple
 from gradkeeper.lint.interpreter.expressions import SIGNS, Expressions
@@ -762,7 +762,6 @@ def _goes_on(generator: Generator) -> bool:
     return any(isinstance(part, ast.While) for part in ast.walk(generator.function.code))
 
 
-Kind = Literal["quiet", "outer", "batches"]
 HANDLERS: dict[type[ast.stmt], Handler] = {
     ast.Expr: Statements._expression,
     ast.Assign: Statements._assign,
@@ -790,13 +789,3 @@ HANDLERS: dict[type[ast.stmt], Handler] = {
     ast.Delete: Statements._delete,
     ast.Match: Statements._match,
 }
-__all__ = [
-    "BREAK",
-    "CONTINUE",
-    "Jump",
-    "Kind",
-    "ProgramEndsError",
-    "Return",
-    "Signal",
-    "Statements",
-]

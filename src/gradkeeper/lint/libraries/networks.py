@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint.interpreter.objects import BuiltIn, Instance, LibraryClass, visible
@@ -170,7 +170,6 @@ def find(m: Machine, name: str) -> Value | None:
     return None
 
 
-Find = Callable[["Machine", str], Value | None]
 PACKAGES = (
     "torchvision",
     "segmentation_models_pytorch",

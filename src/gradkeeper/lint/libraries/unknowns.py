@@ -47,13 +47,8 @@ from gradkeeper.model import events as ev
 if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine
 
-OF_OPTIMIZERS = words("zero_grad param_groups add_param_group")
 OF_SCALERS = words("scale unscale_ get_scale")
 OF_SCHEDULERS = words("get_last_lr last_epoch step_update")
-OF_MODULES = words(
-    """parameters named_parameters train eval named_modules modules children zero_grad forward
-    requires_grad_ load_state_dict cuda"""
-)
 SHOWS_MODULE = words(
     "parameters named_parameters train eval named_modules modules forward children"
 )
