@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 
 from gradkeeper.lint.libraries.leaves import atoms
-from gradkeeper.lint.libraries.recording import Owner, Tape, expanded
+from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape, expanded
 from gradkeeper.lint.roots import Root
 from gradkeeper.model import events as ev
 
@@ -28,7 +28,7 @@ FROM_ABSENCE = frozenset({"GK103", "GK105", "GK106", "GK107", "GK307", "GK401", 
 """Rules that may speak of a closed world only."""
 
 
-def openings(tape: Tape, root: Root) -> frozenset[str]:
+def openings(tape: RunTape, root: Root) -> frozenset[str]:
     """Where the world of a run is open: what may have been done out of sight, by kind.
 
     optimizer     one was not seen being built, or unseen code had it
@@ -66,13 +66,13 @@ def openings(tape: Tape, root: Root) -> frozenset[str]:
     return frozenset(found)
 
 
-def _is_zeroed(tape: Tape, owner: Owner) -> bool:
+def _is_zeroed(tape: RunTape, owner: RecordedOwner) -> bool:
     zeros = (note for note in tape.notes if note.kind is ev.Zero)
     own = set(atoms(owner.leaves))
     return any(not own.isdisjoint(atoms(expanded(note.targets))) for note in zeros)
 
 
-def _is_lent_each_round(tape: Tape, owner: Owner) -> bool:
+def _is_lent_each_round(tape: RunTape, owner: RecordedOwner) -> bool:
     own = set(atoms(owner.leaves))
     lent_after = {id(note) for note, lent in tape.lent_after if not own.isdisjoint(atoms(lent))}
     rounds: list[bool] = []
@@ -85,7 +85,7 @@ def _is_lent_each_round(tape: Tape, owner: Owner) -> bool:
     return len(rounds) > 1 and all(rounds[1:])
 
 
-def _comes_from_callers(tape: Tape, root: Root) -> bool:
+def _comes_from_callers(tape: RunTape, root: Root) -> bool:
     """What an unseen caller hands in may be made of parameters that were there before."""
     function = root.function
     if function is None:

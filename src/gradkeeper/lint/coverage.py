@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gradkeeper.lint.interpreter.plan import Question
-from gradkeeper.lint.libraries.recording import Tape
+from gradkeeper.lint.libraries.recording import RunTape
 from gradkeeper.lint.parsing import TOO_DEEP
 from gradkeeper.lint.program import TrainingLoop
 
@@ -52,7 +52,7 @@ class Coverage:
     def add(
         self,
         begin: str,
-        tape: Tape,
+        tape: RunTape,
         questions: Iterable[Question],
         *,
         window: int,

@@ -18,7 +18,7 @@ from gradkeeper.lint.interpreter.syntax import DEFINITIONS
 from gradkeeper.lint.interpreter.values import Call, Constant, Value
 from gradkeeper.lint.interpreter.vocabulary import CREDITS
 from gradkeeper.lint.libraries.optim import Optimizer
-from gradkeeper.lint.libraries.recording import Owner, Tape
+from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape
 from gradkeeper.model import events as ev
 
 WINDOW = 3
@@ -78,9 +78,9 @@ def start(m: Machine, project: Project, root: Root) -> None:
         def call() -> None:
             m.run_function(member, Call(m, [instance, *_arguments(m, member)[1:]], open=True))
 
-        built = len(m.state(Tape).owners)
+        built = len(m.state(RunTape).owners)
         call()
-        if not any(owner.known for owner in m.state(Tape).owners[built:]):
+        if not any(owner.known for owner in m.state(RunTape).owners[built:]):
             _again(m, project, node, call)
     else:
         instance.attribute(m, node.name).call(Call(m))
@@ -92,9 +92,9 @@ def _call_each_batch(m: Machine, project: Project, node: ast.AST, function: Func
     def call() -> None:
         function.call(Call(m, _arguments(m, function), open=True))
 
-    built = len(m.state(Tape).owners)
+    built = len(m.state(RunTape).owners)
     call()
-    new = m.state(Tape).owners[built:]
+    new = m.state(RunTape).owners[built:]
     if new and not any(owner.known for owner in new):
         # With an optimizer of the file, the file would call it; with its own, it is a trial.
         _again(m, project, node, call)
@@ -106,7 +106,7 @@ def _again(m: Machine, project: Project, node: ast.AST, call: Callable[[], objec
     Not where it is handed the optimizer: then its caller may do the rest. A base class that sets
     one up for its subclasses leaves the rest to them, where they zero or step at all.
     """
-    tape = m.state(Tape)
+    tape = m.state(RunTape)
     facts = project.facts
     counts = any(question.periodic for question in m.questions.values())
     own = all(owner.known or owner.inherited for owner in tape.owners)
@@ -146,7 +146,7 @@ def _others_zero(m: Machine, project: Project, node: ast.AST) -> bool:
     return False
 
 
-def _is_zeroed(tape: Tape, owner: Owner) -> bool:
+def _is_zeroed(tape: RunTape, owner: RecordedOwner) -> bool:
     """What is stepped here is zeroed here."""
     return any(note.kind is ev.Zero and owner in note.targets for note in tape.notes)
 

@@ -21,7 +21,7 @@ from gradkeeper.lint.interpreter.state import (
     RaisedError,
 )
 from gradkeeper.lint.interpreter.survey import TrainingFunction
-from gradkeeper.lint.libraries.recording import Tape
+from gradkeeper.lint.libraries.recording import RunTape
 from gradkeeper.lint.libraries.registry import StandardLibraries
 from gradkeeper.lint.libraries.settling import close
 from gradkeeper.lint.parsing import TOO_DEEP
@@ -168,7 +168,7 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
     except RecursionError:
         m.doubt(TOO_DEEP)
         ended = False
-    tape = m.state(Tape)
+    tape = m.state(RunTape)
     spends = any(note.kind in (ev.Step, ev.Move) for note in tape.notes)
     unseen = tuple(tape.unseen)
     early = not ended or tape.cut

@@ -20,7 +20,7 @@ from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
 from gradkeeper.lint.libraries.nn import StateDict, module_of
 from gradkeeper.lint.libraries.optim import Frameworks, Scheduler, optimizer_of
 from gradkeeper.lint.libraries.python import OpenRange
-from gradkeeper.lint.libraries.recording import ONE, UNKNOWN_FACTOR, Factor, Owner, Tape
+from gradkeeper.lint.libraries.recording import ONE, UNKNOWN_FACTOR, Factor, RecordedOwner, RunTape
 from gradkeeper.lint.libraries.tensors import Modes, credit, retains
 from gradkeeper.lint.libraries.torch import NoSync, clip
 from gradkeeper.model import events as ev
@@ -54,7 +54,7 @@ class Accelerator(StandIn):
         """The window is the loader's last one, and not full: its weight is Accelerate's affair."""
         self.prepared: set[Hashable] = set()
         self.leaves: dict[Leaf, None] = {}
-        self.owners: dict[Owner, None] = {}
+        self.owners: dict[RecordedOwner, None] = {}
 
     @property
     def text(self) -> str:
@@ -235,14 +235,14 @@ class Accelerator(StandIn):
     @visible
     def save_state(self, call: Call) -> Value:
         if self.leaves:
-            note = call.m.state(Tape).note
+            note = call.m.state(RunTape).note
             note(call.m, ev.Save, self.leaves, optimizers=tuple(self.owners))
         return NONE
 
     @visible
     def load_state(self, call: Call) -> Value:
         if self.leaves:
-            call.m.state(Tape).note(call.m, ev.Restore, self.leaves, disk=True)
+            call.m.state(RunTape).note(call.m, ev.Restore, self.leaves, disk=True)
         return NONE
 
     @visible

@@ -9,7 +9,7 @@ from gradkeeper.lint.interpreter.objects import StandIn, visible
 from gradkeeper.lint.interpreter.values import NONE, Call, Condition, Constant, Value
 from gradkeeper.lint.libraries.nn import StateDict
 from gradkeeper.lint.libraries.optim import Optimizer, take_step
-from gradkeeper.lint.libraries.recording import Tape
+from gradkeeper.lint.libraries.recording import RunTape
 from gradkeeper.lint.libraries.tensors import Modes, as_tensor
 from gradkeeper.model import events as ev
 
@@ -52,7 +52,7 @@ class GradScaler(StandIn):
         loss = as_tensor(m, value)
         if not self.on(m):
             return loss
-        m.state(Tape).note(m, ev.Scale, scaler=self.label)
+        m.state(RunTape).note(m, ev.Scale, scaler=self.label)
         made = loss.like(m)
         made.scaler = self.label
         return made
@@ -62,7 +62,7 @@ class GradScaler(StandIn):
         m = call.m
         of = m.libraries.optimizer_in(m, call.argument(0, "optimizer") or NONE)
         if isinstance(of, Optimizer) and self.on(m):
-            m.state(Tape).note(m, ev.Unscale, owner=of.owner, scaler=self.label)
+            m.state(RunTape).note(m, ev.Unscale, owner=of.owner, scaler=self.label)
         return NONE
 
     @visible
@@ -75,7 +75,7 @@ class GradScaler(StandIn):
             take_step(m, of, call.argument(1), scaler=name)
         else:
             # A wrapper of the program's own: whatever it steps is stepped by the scaler.
-            notes = m.state(Tape).notes
+            notes = m.state(RunTape).notes
             start = len(notes)
             given.attribute(m, "step").call(Call(m, call.args[1:]))
             for note in notes[start:]:
@@ -86,7 +86,7 @@ class GradScaler(StandIn):
     @visible
     def update(self, call: Call) -> Value:
         if self.on(call.m):
-            call.m.state(Tape).note(call.m, ev.Update, scaler=self.label)
+            call.m.state(RunTape).note(call.m, ev.Update, scaler=self.label)
         return NONE
 
     @visible

@@ -17,7 +17,7 @@ from gradkeeper.lint.interpreter.values import (
     Value,
 )
 from gradkeeper.lint.libraries.leaves import words
-from gradkeeper.lint.libraries.recording import Tape
+from gradkeeper.lint.libraries.recording import RunTape
 from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:
@@ -160,13 +160,13 @@ class StatefulLoader(Loader):
     def ask(self, m: Machine, since: int) -> None:
         """Something is taken from an iterator that was made when it had been told so often."""
         if self.told > since and not self.lent:
-            m.state(Tape).note(m, ev.Overrun, loader=self.label)
+            m.state(RunTape).note(m, ev.Overrun, loader=self.label)
 
     @visible
     def load_state_dict(self, call: Call) -> Value:
         call.m.must_be_sure()
         self.told += 1
-        call.m.state(Tape).note(call.m, ev.Resume, loader=self.label)
+        call.m.state(RunTape).note(call.m, ev.Resume, loader=self.label)
         return NONE
 
 
@@ -236,7 +236,7 @@ def shuffle(m: Machine, loop: Loop, source: str) -> None:
     if value is None or _is_mentioned(m, {sampler.label, value.text, *sampler.owners}):
         return
     name = f"{sampler.label}#{sampler.serial}"
-    tape = m.state(Tape)
+    tape = m.state(RunTape)
     tape.note(m, ev.Shuffle, source=source, sampler=name, seed=sampler.told, site=loop.site)
 
 

@@ -20,7 +20,7 @@ from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
 from gradkeeper.lint.libraries.nn import LoadedState, StateDict, module_of
 from gradkeeper.lint.libraries.optim import optimizer_of
 from gradkeeper.lint.libraries.python import NullContext
-from gradkeeper.lint.libraries.recording import Owner, Tape
+from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape
 from gradkeeper.lint.libraries.tensors import Params, credit, retains
 from gradkeeper.lint.libraries.torch import NoSync, clip
 from gradkeeper.model import events as ev
@@ -103,7 +103,7 @@ class Fabric(StandIn):
         optimizer = unknowns.as_optimizer(m, given) if given is not None else None
         if optimizer is not None:
             if not optimizer.owner.known:
-                m.state(Tape).note(m, ev.Clip, (optimizer.owner,), scale_aware=True)
+                m.state(RunTape).note(m, ev.Clip, (optimizer.owner,), scale_aware=True)
                 return NONE
             target = Params(tuple(optimizer.owner.leaves), target.text)
         else:
@@ -133,7 +133,7 @@ class Fabric(StandIn):
     def save(self, call: Call) -> Value:
         leaves, optimizers = _held(call)
         if leaves:
-            note = call.m.state(Tape).note
+            note = call.m.state(RunTape).note
             note(call.m, ev.Save, leaves, optimizers=tuple(optimizers))
         return NONE
 
@@ -141,7 +141,7 @@ class Fabric(StandIn):
     def load(self, call: Call) -> Value:
         leaves, _ = _held(call)
         if leaves:
-            call.m.state(Tape).note(call.m, ev.Restore, leaves, disk=True)
+            call.m.state(RunTape).note(call.m, ev.Restore, leaves, disk=True)
         return LoadedState()
 
     @visible
@@ -188,10 +188,10 @@ def _given(call: Call) -> Value:
     return given[0] if len(given) == 1 else Tuple(given)
 
 
-def _held(call: Call) -> tuple[dict[Leaf, None], dict[Owner, None]]:
+def _held(call: Call) -> tuple[dict[Leaf, None], dict[RecordedOwner, None]]:
     """The networks and optimizers in a state that is saved or loaded."""
     leaves: dict[Leaf, None] = {}
-    optimizers: dict[Owner, None] = {}
+    optimizers: dict[RecordedOwner, None] = {}
     for argument in flatten(call.values()):
         module, optimizer = module_of(argument), optimizer_of(argument)
         if module is not None:

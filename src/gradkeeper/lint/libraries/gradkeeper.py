@@ -14,7 +14,7 @@ from gradkeeper.lint.interpreter.objects import BuiltIn, LibraryClass, StandIn, 
 from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Unknown, Value
 from gradkeeper.lint.libraries.nn import StateDict, zero
 from gradkeeper.lint.libraries.optim import Optimizer, take_step
-from gradkeeper.lint.libraries.recording import Tape
+from gradkeeper.lint.libraries.recording import RunTape
 from gradkeeper.lint.libraries.tensors import as_tensor, credit
 from gradkeeper.model import events as ev
 
@@ -185,7 +185,7 @@ class EngineWindow(StandIn):
         owner = self.optimizer.owner
         targets = tuple(owner.leaves) if owner.known else (owner,)
         if self.credited:
-            m.state(Tape).note(m, ev.Adjust, targets)
+            m.state(RunTape).note(m, ev.Adjust, targets)
             take_step(m, self.optimizer, None)
         zero(m, targets, None)  # type: ignore[arg-type]
         self.credited = False

@@ -26,7 +26,7 @@ from gradkeeper.lint.interpreter.values import (
     Value,
 )
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in, words
-from gradkeeper.lint.libraries.recording import Owner, Tape
+from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape
 from gradkeeper.lint.libraries.tensors import (
     DISK,
     Modes,
@@ -225,7 +225,7 @@ class Module(StandIn):
         if modes.grad:
             modes.unsynced_forward = modes.unsynced
         if modes.grad and not m.half_taken and m.loops:
-            m.state(Tape).note(m, ev.Forward, self.leaves())
+            m.state(RunTape).note(m, ev.Forward, self.leaves())
         return result
 
     def item(self, m: Machine, key: Value) -> Value:
@@ -392,10 +392,12 @@ class Module(StandIn):
         state = call.argument(0, "state_dict") or NONE
         held = state.resolve(m)
         if isinstance(held, StateDict) and set(atoms(held.leaves)) - set(atoms(self.leaves())):
-            takes_over(m.state(Tape), self.leaves())
+            takes_over(m.state(RunTape), self.leaves())
         disk = not isinstance(held, (StateDict, Dict))
         path = held.path if isinstance(held, LoadedState) else ""
-        m.state(Tape).note(m, ev.Restore, self.leaves(), disk=disk and from_disk(state), path=path)
+        m.state(RunTape).note(
+            m, ev.Restore, self.leaves(), disk=disk and from_disk(state), path=path
+        )
         return NONE
 
     @visible
@@ -439,7 +441,9 @@ class StateDict(StandIn):
 
     __slots__ = ("leaves", "optimizers")
 
-    def __init__(self, leaves: tuple[Leaf, ...] = (), optimizers: tuple[Owner, ...] = ()) -> None:
+    def __init__(
+        self, leaves: tuple[Leaf, ...] = (), optimizers: tuple[RecordedOwner, ...] = ()
+    ) -> None:
         self.leaves = leaves
         self.optimizers = optimizers
 
@@ -488,7 +492,7 @@ def from_disk(state: Value) -> bool:
 def zero(m: Machine, leaves: Iterable[Leaf], to_none: Value | None) -> None:
     """zero_grad()."""
     keeps = to_none is not None and to_none.truth(m) is False
-    tape = m.state(Tape)
+    tape = m.state(RunTape)
     within = tape.within.name if tape.within else None
     tape.note(m, ev.Zero, leaves, to_none=not keeps, within=within)
 

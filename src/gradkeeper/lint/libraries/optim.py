@@ -12,7 +12,7 @@ from gradkeeper.lint.interpreter.objects import BuiltIn, Function, StandIn, visi
 from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Sources, Times, Value
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in, words
 from gradkeeper.lint.libraries.nn import StateDict, zero
-from gradkeeper.lint.libraries.recording import Owner, Tape
+from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape
 from gradkeeper.lint.libraries.tensors import Params, parameters_in
 from gradkeeper.model import events as ev
 
@@ -43,7 +43,7 @@ class Optimizer(StandIn):
         "owner",
     )
 
-    def __init__(self, owner: Owner, kind: str = "") -> None:
+    def __init__(self, owner: RecordedOwner, kind: str = "") -> None:
         self.owner = owner
         self.kind = kind
         self.groups: list[Dict] = []
@@ -109,7 +109,7 @@ class Optimizer(StandIn):
 
     def take(self, m: Machine, value: Value, use: str) -> None:
         """Parameters, or groups of them, become its own."""
-        tape = m.state(Tape)
+        tape = m.state(RunTape)
         value = value.resolve(m)
         given = value.values if isinstance(value, List) else [value]
         if any(isinstance(element.resolve(m), Dict) for element in given):
@@ -142,7 +142,7 @@ class Optimizer(StandIn):
         value = value.resolve(m)
         leaves = list(leaves_in(value.sources()))
         if leaves:
-            self._adopt(m, m.state(Tape), sorted(leaves, key=lambda leaf: leaf.name))
+            self._adopt(m, m.state(RunTape), sorted(leaves, key=lambda leaf: leaf.name))
         elif isinstance(value, (Params, OneShot)):
             self.owner.known = False
         else:
@@ -164,7 +164,7 @@ class Optimizer(StandIn):
             self.groups.append(made)
         return leaves
 
-    def _adopt(self, m: Machine, tape: Tape, leaves: list[Leaf]) -> None:
+    def _adopt(self, m: Machine, tape: RunTape, leaves: list[Leaf]) -> None:
         new = [leaf for leaf in leaves if leaf not in self.owner.leaves]
         self.owner.leaves.update(dict.fromkeys(new))
         for leaf in atoms(new):
@@ -199,7 +199,7 @@ class Optimizer(StandIn):
         if group is not None:
             m = call.m
             leaves = self._take_group(m, group.resolve(m), "add_param_group")
-            self._adopt(m, m.state(Tape), leaves)
+            self._adopt(m, m.state(RunTape), leaves)
         return NONE
 
     @visible
@@ -208,7 +208,7 @@ class Optimizer(StandIn):
 
     @visible
     def load_state_dict(self, call: Call) -> Value:
-        call.m.state(Tape).note(call.m, ev.Restore, optimizers=(self.owner,))
+        call.m.state(RunTape).note(call.m, ev.Restore, optimizers=(self.owner,))
         return NONE
 
     @visible
@@ -228,7 +228,7 @@ def take_step(
     """step(): hooks, a closure if there is one, then the weights move."""
     if optimizer.idle(m):
         return
-    tape = m.state(Tape)
+    tape = m.state(RunTape)
     for hook in optimizer.before:
         hook.call(Call(m, [optimizer, NONE, NONE]))
     if closure is not None and not (isinstance(closure, Constant) and closure.value is None):
@@ -243,7 +243,7 @@ def take_step(
 def own_step(optimizer: Optimizer, method: Value, call: Call) -> Value:
     """A step that the program's own class takes: what moves inside it is one step."""
     m = call.m
-    tape = m.state(Tape)
+    tape = m.state(RunTape)
     start = len(tape.notes)
     result = method.call(call)
     inside = tape.notes[start:]
@@ -262,7 +262,7 @@ def own_step(optimizer: Optimizer, method: Value, call: Call) -> Value:
 def _own_reading(optimizer: Optimizer, method: Value, call: Call) -> Value:
     """Another method of such a class takes what it needs of the gradients: `step_kd()`."""
     result = method.call(call)
-    call.m.state(Tape).note(call.m, ev.Read, (optimizer.owner,))
+    call.m.state(RunTape).note(call.m, ev.Read, (optimizer.owner,))
     return result
 
 
@@ -287,7 +287,7 @@ def _parts_of(method: Value) -> Iterator[ast.AST]:
 
 def _evaluate(m: Machine, optimizer: Optimizer, closure: Value) -> None:
     """Runs a closure: LBFGS a second time, after the weights have moved."""
-    tape = m.state(Tape)
+    tape = m.state(RunTape)
     outer, tape.within = tape.within, optimizer.owner
     start = len(tape.notes)
     closure.call(Call(m))
@@ -309,14 +309,14 @@ def _evaluate(m: Machine, optimizer: Optimizer, closure: Value) -> None:
 def build(call: Call, kind: str) -> Value:
     """Adam(params, ...)."""
     m = call.m
-    owner = Owner(kind.lower() or "optimizer", m.site())
+    owner = RecordedOwner(kind.lower() or "optimizer", m.site())
     owner.stateful = kind not in STATELESS or _has_momentum(call)
     made = Optimizer(owner, kind)
     if kind == "LBFGS":
         owner.stateful = False
         made.evaluates_again = _iterates(call)
     m.must_be_sure()
-    m.state(Tape).owners.append(owner)
+    m.state(RunTape).owners.append(owner)
     given = call.argument(0, "params")
     if given is None:
         owner.known = False
@@ -343,9 +343,9 @@ def _has_momentum(call: Call) -> bool:
 
 def stranger(m: Machine, name: str) -> Optimizer:
     """An optimizer that was not seen being built."""
-    tape = m.state(Tape)
+    tape = m.state(RunTape)
     m.must_be_sure()
-    owner = Owner(name, m.site(), known=False)
+    owner = RecordedOwner(name, m.site(), known=False)
     tape.owners.append(owner)
     made = Optimizer(owner)
     made.named_by = True
@@ -386,12 +386,12 @@ class Scheduler(StandIn):
     def step(self, call: Call) -> Value:
         m = call.m
         of = m.libraries.optimizer_in(m, self.of)
-        early = not self.seen and not m.state(Tape).steps
+        early = not self.seen and not m.state(RunTape).steps
         frozen = self.frozen_while is not None and self.frozen_while(m)
         if isinstance(of, Optimizer) and not frozen and not early:
             # One whose length was multiplied by the window's is meant to move on with each batch.
             fed = bool(call.values()) or any(factor in m.numbers for factor in self.factors)
-            m.state(Tape).note(
+            m.state(RunTape).note(
                 m, ev.Tick, owner=of.owner, scheduler=self.label, metric=self.metric or fed
             )
         return NONE

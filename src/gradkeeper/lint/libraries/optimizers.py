@@ -19,7 +19,7 @@ from gradkeeper.lint.libraries.networks import network
 from gradkeeper.lint.libraries.nn import zero
 from gradkeeper.lint.libraries.optim import Optimizer, optimizer_of, take_step
 from gradkeeper.lint.libraries.python import NullContext
-from gradkeeper.lint.libraries.recording import Tape
+from gradkeeper.lint.libraries.recording import RunTape
 from gradkeeper.lint.libraries.transformers import make_trainer
 from gradkeeper.model import events as ev
 
@@ -66,7 +66,7 @@ class Sharp(Optimizer):
 
     @visible
     def first_step(self, call: Call) -> Value:
-        call.m.state(Tape).note(call.m, ev.Move, tuple(self.owner.leaves))
+        call.m.state(RunTape).note(call.m, ev.Move, tuple(self.owner.leaves))
         return self._zeroed(call)
 
     @visible
@@ -109,7 +109,7 @@ def _normalise(call: Call) -> Value:
     """What is in .grad when it steps was made from gradients of single samples."""
     of = optimizer_of(call.args[0]) if call.args else None
     if of is not None and of.owner.leaves:
-        call.m.state(Tape).note(call.m, ev.Adjust, tuple(of.owner.leaves))
+        call.m.state(RunTape).note(call.m, ev.Adjust, tuple(of.owner.leaves))
     return NONE
 
 

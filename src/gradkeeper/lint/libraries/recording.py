@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, eq=False)
-class Owner:
+class RecordedOwner:
     """An optimizer as the tape knows it."""
 
     name: str
@@ -50,9 +50,9 @@ class Note:
 
     kind: type[ev.Event]
     site: Site
-    targets: tuple[Leaf | Owner, ...] = ()
+    targets: tuple[Leaf | RecordedOwner, ...] = ()
     fields: dict[str, Any] = field(default_factory=dict)
-    owner: Owner | None = None
+    owner: RecordedOwner | None = None
     open: bool = False
     """A loss that may reach parameters which the source doesn't show."""
     factor: Factor | None = None
@@ -135,14 +135,14 @@ ONE = Factor()
 UNKNOWN_FACTOR = Factor(None)
 
 
-class Tape:
-    """Everything that a run has recorded."""
+class RunTape:
+    """Everything that a run has recorded; settling.py makes events of it."""
 
     def __init__(self) -> None:
         self.notes: list[Note] = []
         self.earlier: list[Note] = []
         """What happened before the run began, and was only found out in the middle of it."""
-        self.owners: list[Owner] = []
+        self.owners: list[RecordedOwner] = []
         self.batches = 0
         self.backwards = 0
         self.steps = 0
@@ -165,7 +165,7 @@ class Tape:
         """Gradients go through a hook on their way, or code that is not seen has them in hand."""
         self.driven = False
         """Code that is not seen calls the program back, nobody knows when."""
-        self.within: Owner | None = None
+        self.within: RecordedOwner | None = None
         self.strange_scalers: list[Value] = []
         """Scalers that were not seen being built."""
         self.cut = False
@@ -184,9 +184,9 @@ class Tape:
         self,
         m: Machine,
         kind: type[ev.Event],
-        targets: Iterable[Leaf | Owner] = (),
+        targets: Iterable[Leaf | RecordedOwner] = (),
         *,
-        owner: Owner | None = None,
+        owner: RecordedOwner | None = None,
         open: bool = False,
         factor: Factor | None = None,
         of_network: bool = False,
@@ -198,14 +198,16 @@ class Tape:
         m.reach(site)
         self.notes.append(Note(kind, site, tuple(targets), fields, owner, open, factor, of_network))
 
-    def lose_sight(self, m: Machine, why: str, owners: Iterable[Owner] | None = None) -> None:
+    def lose_sight(
+        self, m: Machine, why: str, owners: Iterable[RecordedOwner] | None = None
+    ) -> None:
         """Code is called that is not seen, and may step: these optimizers, or any.
 
         This says what may be, so that it holds in a branch that may not be taken as well.
         """
         self.unseen[why] = None
         if self.waiting:
-            each: Iterable[Owner | None] = (None,) if owners is None else owners
+            each: Iterable[RecordedOwner | None] = (None,) if owners is None else owners
             for owner in each:
                 targets = (owner,) if owner is not None else ()
                 fields = {"passing": True, "everything": owner is None}
@@ -238,10 +240,10 @@ class Tape:
         return False
 
 
-def expanded(targets: Iterable[Leaf | Owner]) -> list[Leaf]:
+def expanded(targets: Iterable[Leaf | RecordedOwner]) -> list[Leaf]:
     found: list[Leaf] = []
     for element in targets:
-        if isinstance(element, Owner):
+        if isinstance(element, RecordedOwner):
             found.extend(element.leaves)
         else:
             found.append(element)

@@ -41,7 +41,7 @@ from gradkeeper.lint.libraries import (
 from gradkeeper.lint.libraries.driving import Framework
 from gradkeeper.lint.libraries.nn import MODULE, Module, module_of, take_along, unseen_network
 from gradkeeper.lint.libraries.optim import stranger
-from gradkeeper.lint.libraries.recording import Tape
+from gradkeeper.lint.libraries.recording import RunTape
 from gradkeeper.lint.libraries.tensors import Fetched, Finite, Param, weigh
 from gradkeeper.lint.libraries.torch import InMode, NoSync
 from gradkeeper.model import events as ev
@@ -167,7 +167,7 @@ class StandardLibraries:
 
     def call_left_open(self, what: Unknown, call: Call) -> Value:
         why = f"`{what.text}` is left to classes that are not seen"
-        call.m.state(Tape).lose_sight(call.m, why)
+        call.m.state(RunTape).lose_sight(call.m, why)
         return unknowns.unseen(what, call)
 
     def call_unknown(self, what: Unknown, call: Call) -> Value:
@@ -231,7 +231,7 @@ class StandardLibraries:
 
     def used_up(self, m: Machine, value: Value, use: str) -> None:
         if any(isinstance(element, Param) for element in flatten([value])):
-            m.state(Tape).note(m, ev.Exhaust, use=use)
+            m.state(RunTape).note(m, ev.Exhaust, use=use)
 
     def optimizer_in(self, m: Machine, value: Value) -> Value | None:
         return unknowns.as_optimizer(m, value)
@@ -268,24 +268,24 @@ class StandardLibraries:
         if loop.iterable is not None:
             unknowns.keep(m, loop.iterable)
         if loop.kind == "batches" or id(loop.node) in m.facts.training_around:
-            m.state(Tape).loops.setdefault(loop.node, 0)
+            m.state(RunTape).loops.setdefault(loop.node, 0)
         if loop.kind == "batches" and self._spends(m, loop):
             if isinstance(loop.node, (ast.For, ast.AsyncFor)):
                 data.shuffle(m, loop, self._source(m, loop))
-            m.state(Tape).note(m, ev.EpochBegin, source=self._source(m, loop), site=loop.site)
+            m.state(RunTape).note(m, ev.EpochBegin, source=self._source(m, loop), site=loop.site)
 
     def round_begins(self, m: Machine, loop: Loop, element: Value | None) -> None:
         if loop.kind == "batches" and id(loop.node) not in m.facts.over_tasks:
             assert loop.site is not None
-            tape = m.state(Tape)
+            tape = m.state(RunTape)
             tape.round_due = (self._source(m, loop), loop.site)
-        rounds = m.state(Tape).loops
+        rounds = m.state(RunTape).loops
         if loop.node in rounds:
             # The only round that there is shows as much as two.
             rounds[loop.node] += 2 if loop.exact and loop.rounds == 1 else 1
 
     def loop_ends(self, m: Machine, loop: Loop) -> None:
-        tape = m.state(Tape)
+        tape = m.state(RunTape)
         if loop.given_up and loop.total is not None:
             take_along(m, loop)
         if loop.kind == "batches":
@@ -315,7 +315,7 @@ class StandardLibraries:
         return None
 
     def beforehand(self, m: Machine) -> AbstractContextManager[None]:
-        return m.state(Tape).beforehand()
+        return m.state(RunTape).beforehand()
 
     def caught(self, m: Machine) -> None:
         pass

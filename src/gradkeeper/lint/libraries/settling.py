@@ -16,8 +16,8 @@ from gradkeeper.lint.libraries.recording import (
     UNKNOWN_FACTOR,
     Factor,
     Note,
-    Owner,
-    Tape,
+    RecordedOwner,
+    RunTape,
     expanded,
 )
 from gradkeeper.model import events as ev
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine
 
 
-def close(m: Machine, tape: Tape, end: Site, *, early: bool) -> list[ev.Event]:
+def close(m: Machine, tape: RunTape, end: Site, *, early: bool) -> list[ev.Event]:
     """The finished tape, in the ledger's events."""
     ending = Note(ev.Close, end, fields={"early": early})
     tape.notes = [*tape.earlier, *tape.notes, *_kept(tape), ending]
@@ -44,7 +44,7 @@ def close(m: Machine, tape: Tape, end: Site, *, early: bool) -> list[ev.Event]:
     accounts = _accounts(tape)
     events: list[ev.Event] = []
     opened: set[str] = set()
-    known: dict[tuple[Leaf | Owner, ...], tuple[str, ...]] = {}
+    known: dict[tuple[Leaf | RecordedOwner, ...], tuple[str, ...]] = {}
     told: dict[tuple[object, ...], list[ev.Event]] = {}
     """By note: most rounds of a loop bring the same ones again."""
     for note in tape.notes:
@@ -63,12 +63,12 @@ def close(m: Machine, tape: Tape, end: Site, *, early: bool) -> list[ev.Event]:
     return events
 
 
-def _forget_onlookers(tape: Tape) -> None:
+def _forget_onlookers(tape: RunTape) -> None:
     """Optimizers that were not seen being built, and that were only looked at: to log their rate.
 
     `scheduler.optimizers[-1].param_groups` is no second optimizer, but one that is known already.
     """
-    acting: set[Owner | Leaf | None] = set()
+    acting: set[RecordedOwner | Leaf | None] = set()
     for note in tape.notes:
         acting.update((note.owner, *note.targets, *note.fields.get("optimizers", ())))
     tape.owners = [
@@ -78,7 +78,7 @@ def _forget_onlookers(tape: Tape) -> None:
     ]
 
 
-def _excuse_repeated(tape: Tape) -> None:
+def _excuse_repeated(tape: RunTape) -> None:
     """What a loss made before it went through backward() again is not lost if cleared.
 
     Nor where the line is only tried, as in an evaluation that takes no step.
@@ -93,7 +93,7 @@ def _excuse_repeated(tape: Tape) -> None:
     tape.notes = notes
 
 
-def _kept(tape: Tape) -> Iterator[Note]:
+def _kept(tape: RunTape) -> Iterator[Note]:
     """The totals that hold graphs of several steps: each was gone through, nobody can again."""
     for site, (name, graphs) in tape.totals.items():
         steps = {graph.freed_at for graph in graphs if graph.freed_at is not None}
@@ -101,7 +101,7 @@ def _kept(tape: Tape) -> Iterator[Note]:
             yield Note(ev.Keep, site, fields={"total": name, "steps": len(steps)})
 
 
-def _names(targets: Iterable[Leaf | Owner], accounts: dict[Leaf, str]) -> tuple[str, ...]:
+def _names(targets: Iterable[Leaf | RecordedOwner], accounts: dict[Leaf, str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for leaf in atoms(expanded(targets)):
         found[accounts[leaf]] = None
@@ -146,7 +146,7 @@ def _event(m: Machine, note: Note, names: tuple[str, ...]) -> list[ev.Event]:
     if note.kind in (ev.Step, ev.Tick, ev.Unscale):
         return [note.kind(site=note.site, **fields)]
     if note.kind is ev.Backward:
-        factor = UNKNOWN_FACTOR if m.state(Tape).hooked else note.factor or ONE
+        factor = UNKNOWN_FACTOR if m.state(RunTape).hooked else note.factor or ONE
         fields["multiplier"] = factor.value(m.numbers)
         fields["twice"] = _twice(m, note, factor)
         fields["unseen"] = note.open
@@ -173,7 +173,7 @@ def _twice(m: Machine, note: Note, factor: Factor) -> int | None:
     return factor.twice(m.numbers) if known else None
 
 
-def _name_owners(tape: Tape) -> None:
+def _name_owners(tape: RunTape) -> None:
     """Two optimizers of one name are told apart by the lines where they were built."""
     taken: dict[str, int] = {}
     for owner in tape.owners:
@@ -187,7 +187,7 @@ def _name_owners(tape: Tape) -> None:
                 owner.name = f"{owner.name} ({lines[owner.name]})"
 
 
-def _settle_owners(m: Machine, tape: Tape) -> None:
+def _settle_owners(m: Machine, tape: RunTape) -> None:
     """Optimizers of unknown parameters own what they step over and nobody else owns."""
     strangers = [owner for owner in tape.owners if not owner.known]
     if not strangers:
@@ -217,7 +217,7 @@ def _settle_owners(m: Machine, tape: Tape) -> None:
         _adopt_early(tape, stranger)
 
 
-def _reached(tape: Tape, *, for_inputs: bool = True) -> dict[Site, dict[Leaf, None]]:
+def _reached(tape: RunTape, *, for_inputs: bool = True) -> dict[Site, dict[Leaf, None]]:
     """By line of a backward: what it credits. Also of those that were made for inputs' sake?"""
     found: dict[Site, dict[Leaf, None]] = {}
     told = {(id(note.site), note.targets): note for note in tape.notes if note.kind is ev.Backward}
@@ -229,16 +229,16 @@ def _reached(tape: Tape, *, for_inputs: bool = True) -> dict[Site, dict[Leaf, No
     return found
 
 
-def _share_out(m: Machine, tape: Tape, strangers: list[Owner], owned: set[Leaf]) -> None:
+def _share_out(m: Machine, tape: RunTape, strangers: list[RecordedOwner], owned: set[Leaf]) -> None:
     """Several optimizers of unknown parameters: each owns what only its losses reach.
 
     A loss is an optimizer's if that one steps next. What two of them claim goes to the one whose
     losses reach the least; where that does not tell, whose parameters they are is not known.
     """
-    claims: dict[Owner, dict[Leaf, None]] = {}
-    told: set[Owner] = set()
+    claims: dict[RecordedOwner, dict[Leaf, None]] = {}
+    told: set[RecordedOwner] = set()
     """Those of which some loss is seen to reach anything."""
-    lines: dict[Owner, set[Site]] = {}
+    lines: dict[RecordedOwner, set[Site]] = {}
     """Where the losses are that each steps for."""
     last: list[Note] = []
     stepped: set[str] = set()
@@ -280,7 +280,7 @@ def _share_out(m: Machine, tape: Tape, strangers: list[Owner], owned: set[Leaf])
             owner.escaped = True
 
 
-def _zeroes_unclaimed(tape: Tape, known: set[Leaf]) -> bool:
+def _zeroes_unclaimed(tape: RunTape, known: set[Leaf]) -> bool:
     """A network is zeroed that no loss is seen to reach: one of the optimizers will own it."""
     return any(
         not leaf.tensor and leaf not in known
@@ -290,13 +290,15 @@ def _zeroes_unclaimed(tape: Tape, known: set[Leaf]) -> bool:
     )
 
 
-def _split_shared(claims: dict[Owner, dict[Leaf, None]], lines: dict[Owner, set[Site]]) -> bool:
+def _split_shared(
+    claims: dict[RecordedOwner, dict[Leaf, None]], lines: dict[RecordedOwner, set[Site]]
+) -> bool:
     """Optimizers that always step together share what their losses reach.
 
     False: some of them step for losses of their own, of which nobody can tell what each reaches.
     """
     together = True
-    groups: dict[frozenset[Leaf], list[Owner]] = {}
+    groups: dict[frozenset[Leaf], list[RecordedOwner]] = {}
     for owner, leaves in claims.items():
         groups.setdefault(frozenset(leaves), []).append(owner)
     for shared, owners in groups.items():
@@ -311,14 +313,14 @@ def _split_shared(claims: dict[Owner, dict[Leaf, None]], lines: dict[Owner, set[
     return together
 
 
-def _adopt_early(tape: Tape, owner: Owner) -> None:
+def _adopt_early(tape: RunTape, owner: RecordedOwner) -> None:
     """An optimizer that was not seen being built was there from the beginning."""
     tape.notes.insert(0, Note(ev.Adopt, owner.site, (owner,), owner=owner))
 
 
-def _followers(tape: Tape, *, within_a_batch: bool) -> dict[Site, set[Owner]]:
+def _followers(tape: RunTape, *, within_a_batch: bool) -> dict[Site, set[RecordedOwner]]:
     """By line of a backward: whose steps come next after it."""
-    found: dict[Site, set[Owner]] = {}
+    found: dict[Site, set[RecordedOwner]] = {}
     waiting: list[Note] = []
     for note in tape.notes:
         if note.kind is ev.Backward:
@@ -332,7 +334,7 @@ def _followers(tape: Tape, *, within_a_batch: bool) -> dict[Site, set[Owner]]:
     return found
 
 
-def _settle_losses(m: Machine, tape: Tape) -> None:
+def _settle_losses(m: Machine, tape: RunTape) -> None:
     """A loss of unknown origin is for whoever steps next, as long as that is always the same."""
     near = _followers(tape, within_a_batch=True)
     followers = {**_followers(tape, within_a_batch=False), **near}
@@ -361,7 +363,7 @@ def _settle_losses(m: Machine, tape: Tape) -> None:
     _settle_faults(tape)
 
 
-def _settle_faults(tape: Tape) -> None:
+def _settle_faults(tape: RunTape) -> None:
     """A backward that was interrupted leaves its gradients where it would have put them."""
     last: Note | None = None
     for note in tape.notes:
@@ -371,12 +373,12 @@ def _settle_faults(tape: Tape) -> None:
             note.targets = last.targets
 
 
-def _next_steps(tape: Tape) -> dict[int, Owner]:
+def _next_steps(tape: RunTape) -> dict[int, RecordedOwner]:
     """By backward: who alone steps next; after the last step, who stepped last."""
-    found: dict[int, Owner] = {}
+    found: dict[int, RecordedOwner] = {}
     waiting: list[Note] = []
-    stepping: set[Owner] = set()
-    last: set[Owner] = set()
+    stepping: set[RecordedOwner] = set()
+    last: set[RecordedOwner] = set()
     for note in [*tape.notes, Note(ev.Backward, Site("", 1))]:
         if note.kind is ev.Step and note.owner is not None:
             stepping.add(note.owner)
@@ -391,7 +393,7 @@ def _next_steps(tape: Tape) -> dict[int, Owner]:
     return found
 
 
-def _update_unseen(tape: Tape) -> None:
+def _update_unseen(tape: RunTape) -> None:
     """A scaler that comes from elsewhere and is updated nowhere here is updated there."""
     updated = {note.fields["scaler"] for note in tape.notes if note.kind is ev.Update}
     strange = {strange_scaler.text for strange_scaler in tape.strange_scalers} - updated
@@ -406,7 +408,7 @@ def _update_unseen(tape: Tape) -> None:
     tape.notes = notes
 
 
-def _scale_unseen(tape: Tape, strange: set[str]) -> None:
+def _scale_unseen(tape: RunTape, strange: set[str]) -> None:
     """One that only scales, beside optimizers from elsewhere: those divide by it themselves."""
     if any(owner.known for owner in tape.owners):
         return
@@ -418,7 +420,7 @@ def _scale_unseen(tape: Tape, strange: set[str]) -> None:
             note.fields["scaler"] = None
 
 
-def _may_be_the_same(owner: Owner, reached: set[Leaf]) -> bool:
+def _may_be_the_same(owner: RecordedOwner, reached: set[Leaf]) -> bool:
     """No loss reaches it, but one reaches another network that came from elsewhere.
 
     Whoever made the two may have made one of parts of the other; and whoever hands a network in
@@ -432,14 +434,14 @@ def _may_be_the_same(owner: Owner, reached: set[Leaf]) -> bool:
     return not reached & own and any(leaf.elsewhere for leaf in reached)
 
 
-def _may_be_handed_in(owner: Owner, reached: set[Leaf]) -> bool:
+def _may_be_handed_in(owner: RecordedOwner, reached: set[Leaf]) -> bool:
     """No loss reaches what it owns, but one reaches a network that an unseen caller hands in."""
     if not owner.known or reached & set(atoms(owner.leaves)):
         return False
     return any(leaf.handed_in for leaf in reached)
 
 
-def _all_reached(tape: Tape) -> set[Leaf]:
+def _all_reached(tape: RunTape) -> set[Leaf]:
     return {leaf for leaves in _reached(tape).values() for leaf in leaves}
 
 
@@ -447,7 +449,7 @@ def _is_handed_in(note: Note) -> bool:
     return any(leaf.handed_in for leaf in atoms(expanded(note.targets)))
 
 
-def _tell_escapes(m: Machine, tape: Tape) -> None:
+def _tell_escapes(m: Machine, tape: RunTape) -> None:
     """What went out of sight: optimizers of which unseen code has hold, or was never seen built.
 
     One that was handed in stays in sight here, unless the program steps elsewhere only: then this
@@ -466,14 +468,14 @@ def _tell_escapes(m: Machine, tape: Tape) -> None:
         tape.notes.insert(0, Note(ev.Escape, site, fields=fields))
 
 
-def _excuse_phases(tape: Tape) -> None:
+def _excuse_phases(tape: RunTape) -> None:
     """Parameters that an optimizer is built for, after others have stepped beside them, have a
     phase of their own."""
     owned: set[Leaf] = set()
     waiting: set[Leaf] = set()
     orphans: set[Leaf] = set()
     later: dict[Leaf, None] = {}
-    known: set[tuple[Leaf | Owner, ...]] = set()
+    known: set[tuple[Leaf | RecordedOwner, ...]] = set()
     for note in tape.notes:
         if note.kind is ev.Backward and note.targets not in known:
             known.add(note.targets)
@@ -490,7 +492,7 @@ def _excuse_phases(tape: Tape) -> None:
         tape.notes.insert(0, Note(ev.Escape, tape.notes[0].site, tuple(later), fields))
 
 
-def _settle_inputs(tape: Tape) -> None:
+def _settle_inputs(tape: RunTape) -> None:
     """Where only inputs are optimized, the networks they go through are meant to stay.
 
     Tensors that no network holds, such as a perturbation or a temperature, are as good as inputs.
@@ -505,7 +507,7 @@ def _settle_inputs(tape: Tape) -> None:
                 leaf.trainable = leaf.trainable and leaf.tensor and not inputs
 
 
-def _settle_fixed(tape: Tape) -> None:
+def _settle_fixed(tape: RunTape) -> None:
     """A network in eval() that nobody owns judges the others, and is meant to stay as it is."""
     owned = {leaf for owner in tape.owners for leaf in atoms(owner.leaves)}
     for leaves in _reached(tape).values():
@@ -514,7 +516,7 @@ def _settle_fixed(tape: Tape) -> None:
                 leaf.trainable = False
 
 
-def _accounts(tape: Tape) -> dict[Leaf, str]:
+def _accounts(tape: RunTape) -> dict[Leaf, str]:
     """Names for the groups of leaves that occur in the same events throughout."""
     members: dict[Leaf, list[int]] = {}
     known: dict[tuple[Leaf, ...], int] = {}

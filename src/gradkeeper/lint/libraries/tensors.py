@@ -31,7 +31,7 @@ from gradkeeper.lint.interpreter.values import (
     truth_value,
 )
 from gradkeeper.lint.libraries.leaves import Leaf, Leaves, atoms, leaves_in, words
-from gradkeeper.lint.libraries.recording import ONE, UNKNOWN_FACTOR, Factor, Graph, Note, Tape
+from gradkeeper.lint.libraries.recording import ONE, UNKNOWN_FACTOR, Factor, Graph, Note, RunTape
 from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:
@@ -301,7 +301,10 @@ class Tensor(StandIn):
             held = [
                 graph for value in among if isinstance(value, Tensor) for graph in _graphs_of(value)
             ]
-            m.state(Tape).totals[m.site()] = (last_name(called.value), tuple(held[-MOST_GRAPHS:]))
+            m.state(RunTape).totals[m.site()] = (
+                last_name(called.value),
+                tuple(held[-MOST_GRAPHS:]),
+            )
 
     @visible
     def backward(self, call: Call) -> Value:
@@ -545,7 +548,7 @@ def _grown(m: Machine, total: Tensor, loss: Tensor) -> Tensor:
     """`total += loss`: whoever looks at the total later holds all graphs that went into it."""
     made = combined(m, "+", total, loss)
     if m.state(Modes).grad and _graphs_of(loss) and isinstance(m.node, ast.AugAssign):
-        m.state(Tape).totals[m.site()] = (last_name(m.node.target), made.graphs)
+        m.state(RunTape).totals[m.site()] = (last_name(m.node.target), made.graphs)
     return made
 
 
@@ -630,7 +633,7 @@ def credit(
     retains: bool = False,
 ) -> None:
     """backward(): gradients are added to what the loss was computed from."""
-    tape, modes = m.state(Tape), m.state(Modes)
+    tape, modes = m.state(RunTape), m.state(Modes)
     tensor = as_tensor(m, loss)
     for graph in _graphs_of(tensor) if not retains else ():
         graph.freed_at = tape.steps
@@ -702,10 +705,10 @@ def _is_for_inputs(m: Machine, inputs: list[Leaf], wanted: list[Leaf]) -> bool:
     """It may have been run for its inputs' gradients: the program reads some."""
     if not inputs or not any("grad" in found for found in m.facts.uses.values()):
         return False
-    return len(inputs) < len(wanted) or _only_inputs(m.state(Tape), inputs, wanted)
+    return len(inputs) < len(wanted) or _only_inputs(m.state(RunTape), inputs, wanted)
 
 
-def _begin_batch(m: Machine, tape: Tape, sources: Sources) -> None:
+def _begin_batch(m: Machine, tape: RunTape, sources: Sources) -> None:
     """A round without data of its own shares the batch of an earlier one, as time steps do."""
     if tape.round_due is None:
         return
@@ -733,7 +736,7 @@ def _batch_around(m: Machine, fetched: set[int]) -> int | None:
     return end if any(begun < serial <= end for serial in fetched) else None
 
 
-def _is_the_same(m: Machine, tape: Tape, sources: Sources) -> bool:
+def _is_the_same(m: Machine, tape: RunTape, sources: Sources) -> bool:
     """In a loop that steps only after it: several losses of the data that the last one was of."""
     data = frozenset(source for source in sources if isinstance(source, Made))
     around = tuple(loop.index for loop in m.loops[:-1])
@@ -743,7 +746,7 @@ def _is_the_same(m: Machine, tape: Tape, sources: Sources) -> bool:
     return before[0] == around and not data.isdisjoint(before[1])
 
 
-def _only_inputs(tape: Tape, inputs: list[Leaf], wanted: list[Leaf]) -> bool:
+def _only_inputs(tape: RunTape, inputs: list[Leaf], wanted: list[Leaf]) -> bool:
     if not inputs or len(inputs) != len(wanted):
         return False
     owned = {leaf for owner in tape.owners for leaf in atoms(owner.leaves)}
@@ -756,8 +759,8 @@ def moved(m: Machine, param: Param, values: tuple[Value, ...]) -> None:
     by_gradient = any(uses_gradient(element) for element in given)
     others = {leaf for element in given for leaf in atoms(_whose_numbers(element.sources()))}
     if others.difference(atoms(param.leaves)) and not by_gradient:
-        takes_over(m.state(Tape), param.leaves)
-    tape = m.state(Tape)
+        takes_over(m.state(RunTape), param.leaves)
+    tape = m.state(RunTape)
     tape.note(m, ev.Move, param.leaves, gradient=by_gradient)
     if by_gradient:
         tape.spent()
@@ -771,7 +774,7 @@ def _whose_numbers(sources: Sources) -> Iterator[Leaf]:
             yield source.of
 
 
-def takes_over(tape: Tape, leaves: Iterable[Leaf]) -> None:
+def takes_over(tape: RunTape, leaves: Iterable[Leaf]) -> None:
     """Their weights are another network's: nobody expects an optimizer for them."""
     owned = {leaf for owner in tape.owners for leaf in atoms(owner.leaves)}
     for leaf in atoms(leaves):
@@ -791,7 +794,7 @@ def uses_gradient(value: Value) -> bool:
 
 def set_grad(m: Machine, param: Param, value: Value) -> None:
     """`p.grad = ...`."""
-    tape = m.state(Tape)
+    tape = m.state(RunTape)
     if isinstance(value, Constant) and value.value is None:
         tape.note(m, ev.Zero, param.leaves, within=within_step(tape))
     elif isinstance(value, Grad) and value.of.key == param.key:
@@ -802,7 +805,7 @@ def set_grad(m: Machine, param: Param, value: Value) -> None:
         tape.note(m, ev.Assign, param.leaves)
 
 
-def within_step(tape: Tape) -> str | None:
+def within_step(tape: RunTape) -> str | None:
     return tape.within.name if tape.within else None
 
 
@@ -839,7 +842,7 @@ class Params(Value):
         if self.one_shot:
             m.must_be_sure()  # `params if isinstance(params, list) else list(params)`
         if self.one_shot and self.used:
-            m.state(Tape).note(m, ev.Exhaust, use=use)
+            m.state(RunTape).note(m, ev.Exhaust, use=use)
             return ()
         self.used = True
         return self.leaves
@@ -1139,7 +1142,7 @@ class ParamMethod(Value):
             return made if self.name != "detach" else made.without_history()
         if self.name in ("register_hook", "register_post_accumulate_grad_hook"):
             if self.name == "register_hook":
-                m.state(Tape).hooked = True
+                m.state(RunTape).hooked = True
             elif call.args:
                 hooks = m.state(GradHooks).hooks
                 if all(hook.key != call.args[0].key for hook in hooks):
@@ -1238,7 +1241,7 @@ class Grad(Value):
         return BuiltIn(name, lambda call: self._read(call))
 
     def _in_place(self, call: Call, name: str) -> Value:
-        m, tape = call.m, call.m.state(Tape)
+        m, tape = call.m, call.m.state(RunTape)
         if name in ("detach_", "requires_grad_"):
             # Always followed by zero_(), and as careless about None.
             return self
@@ -1255,7 +1258,7 @@ class Grad(Value):
 
     def _clear(self, m: Machine) -> None:
         """It holds zeros from now on."""
-        tape = m.state(Tape)
+        tape = m.state(RunTape)
         guarded = self._guarded(m)
         tape.note(
             m, ev.Zero, self.of.leaves, to_none=False, guarded=guarded, within=within_step(tape)
@@ -1266,7 +1269,7 @@ class Grad(Value):
         return Tensor(self.text, frozenset(), frozenset((GRADIENT,)))
 
     def read(self, m: Machine) -> None:
-        m.state(Tape).note(m, ev.Read, self.of.leaves)
+        m.state(RunTape).note(m, ev.Read, self.of.leaves)
 
     def is_kept(self, m: Machine, among: list[Value]) -> None:
         """`grads.append(p.grad)`: clearing p.grad leaves it there."""
@@ -1276,7 +1279,7 @@ class Grad(Value):
         if sign == "*" and _is_zero(change):
             self._clear(m)
             return self
-        tape = m.state(Tape)
+        tape = m.state(RunTape)
         adds = sign in "+-"
         tape.note(m, ev.Adjust, self.of.leaves, guarded=self._guarded(m), adds=adds)
         return self
@@ -1285,7 +1288,7 @@ class Grad(Value):
         if isinstance(key, Slice) and key.takes_all and _is_zero(value):
             self._clear(m)
             return
-        m.state(Tape).note(m, ev.Adjust, self.of.leaves)
+        m.state(RunTape).note(m, ev.Adjust, self.of.leaves)
 
     def set_attribute(self, m: Machine, name: str, value: Value) -> None:
         if name == "data":

@@ -34,7 +34,7 @@ from gradkeeper.lint.libraries.data import (
 )
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
 from gradkeeper.lint.libraries.nn import Module, StateDict, module_of
-from gradkeeper.lint.libraries.recording import Owner, Tape
+from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape
 from gradkeeper.lint.libraries.tensors import (
     QUESTIONS,
     Fetched,
@@ -284,7 +284,7 @@ def _clip(call: Call) -> Value:
 
 def clip(m: Machine, target: Value, bound: Value | None, *, aware: bool = False) -> None:
     """Gradients are cut down to a bound."""
-    tape = m.state(Tape)
+    tape = m.state(RunTape)
     limit: float | None = None
     if isinstance(bound, Constant) and isinstance(bound.value, (int, float)):
         limit = float(bound.value)
@@ -331,7 +331,7 @@ def _autograd_grad(call: Call) -> Value:
 def _save(call: Call) -> Value:
     m = call.m
     leaves: dict[Leaf, None] = {}
-    optimizers: dict[Owner, None] = {}
+    optimizers: dict[RecordedOwner, None] = {}
     gradients = False
     given = call.argument(0, "obj") or NONE
     for element in flatten([given]):
@@ -345,7 +345,7 @@ def _save(call: Call) -> Value:
     if leaves:
         path = "" if _may_load_optimizers(m) else _path(call.argument(1, "f"))
         owners = tuple(optimizers)
-        note = m.state(Tape).note
+        note = m.state(RunTape).note
         note(m, ev.Save, leaves, optimizers=owners, gradients=gradients, path=path)
     return NONE
 
@@ -395,10 +395,10 @@ def _foreach(call: Call, name: str) -> Value:
     for element in flatten([given]):
         if isinstance(element, Grad):
             if name == "_foreach_zero_":
-                tape = m.state(Tape)
+                tape = m.state(RunTape)
                 tape.note(m, ev.Zero, element.of.leaves, to_none=False, within=within_step(tape))
             else:
-                m.state(Tape).note(m, ev.Adjust, element.of.leaves)
+                m.state(RunTape).note(m, ev.Adjust, element.of.leaves)
         elif isinstance(element, Param):
             moved(m, element, tuple(call.args[1:]))
     return NONE

@@ -30,7 +30,7 @@ from gradkeeper.lint.libraries.optim import (
     stranger,
     take_step,
 )
-from gradkeeper.lint.libraries.recording import UNKNOWN_FACTOR, Owner, Tape
+from gradkeeper.lint.libraries.recording import UNKNOWN_FACTOR, RecordedOwner, RunTape
 from gradkeeper.lint.libraries.tensors import (
     OPEN,
     OWN_LOSS,
@@ -69,7 +69,7 @@ class Roles:
         """The unknown values that unseen code was given to make another one of."""
         self.made: dict[Hashable, int] = {}
         """How often unseen code was asked to make the same."""
-        self.holders: dict[Hashable, dict[Owner, None]] = {}
+        self.holders: dict[Hashable, dict[RecordedOwner, None]] = {}
         """Values out of sight that optimizers were put into, or that were made of them."""
         self.engines: dict[Hashable, Optimizer] = {}
         """What takes the steps of networks that do so themselves."""
@@ -125,7 +125,7 @@ def _is_inherited(value: Unknown) -> bool:
 def _wrapper(m: Machine, value: Unknown) -> Optimizer | None:
     """Made of an optimizer, by code that is not seen: that optimizer, with something around it."""
     inside = set(atoms(leaves_in(value.sources())))
-    for owner in m.state(Tape).owners if inside else ():
+    for owner in m.state(RunTape).owners if inside else ():
         if owner.known and inside == set(atoms(owner.leaves)):
             if owner.wrapped_as not in (None, value.key):
                 m.doubt("which of several optimizers is stepped is not seen")
@@ -218,7 +218,7 @@ def as_scheduler(m: Machine, value: Unknown) -> Scheduler | None:
     role = role_of(m, value)
     if isinstance(role, Scheduler):
         return role
-    owners = m.state(Tape).owners
+    owners = m.state(RunTape).owners
     if len(owners) != 1:
         return None
     made = Scheduler(Optimizer(owners[0]), seen=value.given)
@@ -309,8 +309,8 @@ def _engine(m: Machine, of: Unknown) -> Optimizer | None:
         m.kept.append(of)
         found.owner.known = found.owner.escaped = True
         found.owner.leaves = dict.fromkeys(network.leaves())
-        with m.state(Tape).beforehand():
-            m.state(Tape).note(m, ev.Adopt, (found.owner,), owner=found.owner)
+        with m.state(RunTape).beforehand():
+            m.state(RunTape).note(m, ev.Adopt, (found.owner,), owner=found.owner)
     return found
 
 
@@ -342,8 +342,8 @@ def _step(m: Machine, of: Unknown, call: Call) -> Value | None:
         return NONE
     if call.values() or of.data or not of.fixed:
         return None
-    if m.state(Tape).backwards:
-        m.state(Tape).lose_sight(m, "something that is not seen steps")
+    if m.state(RunTape).backwards:
+        m.state(RunTape).lose_sight(m, "something that is not seen steps")
     return NONE
 
 
@@ -358,7 +358,7 @@ def _scaler(m: Machine, of: Unknown) -> GradScaler:
     role = role_of(m, of)
     if not isinstance(role, GradScaler):
         role = GradScaler()
-        m.state(Tape).strange_scalers.append(role)
+        m.state(RunTape).strange_scalers.append(role)
         role.named(m, name_of(m, of))
         take_for(m, of, role)
     return role
@@ -488,7 +488,7 @@ def unseen(what: Value, call: Call) -> Value:
     receiver = what.of if isinstance(what, Unknown) else None
     tensors = False
     factor_known = True
-    handed: dict[Owner, None] = {}
+    handed: dict[RecordedOwner, None] = {}
     roles = m.state(Roles).found
     given = flatten(values)
     for value in given if receiver is None else [*flatten([receiver]), *given]:
@@ -516,15 +516,15 @@ def unseen(what: Value, call: Call) -> Value:
     ticks = guesses.may_step(last) and _is_schedule(m, receiver)
     if holding and not ticks and not guesses.is_harmless(last):
         why = f"`{last}` of something that has an optimizer is not seen"
-        m.state(Tape).lose_sight(m, why, holding)
+        m.state(RunTape).lose_sight(m, why, holding)
     if guesses.acts_on_gradients(last):
         m.doubt("gradients are handled in code that is not seen")
-    elif guesses.reads_gradients(last) and m.state(Tape).waiting:
+    elif guesses.reads_gradients(last) and m.state(RunTape).waiting:
         _read_gradients(m, [receiver, *values] if receiver is not None else values)
         if _keeps_parameters(m, what) or leaves_in(what.sources()):
-            m.state(Tape).hooked = True  # `attack.backup_grad()`: what it puts back may be less
+            m.state(RunTape).hooked = True  # `attack.backup_grad()`: what it puts back may be less
     if guesses.may_step(last) and not ticks and _reaches_weights(m, what, values):
-        m.state(Tape).lose_sight(m, f"`{last}`, which is not seen, may take a step")
+        m.state(RunTape).lose_sight(m, f"`{last}`, which is not seen, may take a step")
     own = receiver is not None and _is_network(m, receiver)
     if (tensors or own or leaves_in(what.sources())) and m.state(Modes).grad:
         if _given_data(m, call) or (own and m.loops and (values or call.open)):
@@ -559,7 +559,7 @@ def unseen(what: Value, call: Call) -> Value:
 
 def _tell_lent(m: Machine, receiver: Value | None, trained: list[Value]) -> None:
     """Code that is not seen has these parameters: it may freeze them, or move them by itself."""
-    tape = m.state(Tape)
+    tape = m.state(RunTape)
     tape.lent_objects = tape.lent_objects or isinstance(receiver, Instance)
     for value in trained:
         module = module_of(value)
@@ -575,7 +575,7 @@ def _tell_lent_now(m: Machine, given: list[Value]) -> None:
     Not where something is made of what it says: that is what it is called for. Nor where it is
     given more than networks and data, an option or a count: to clear, it needs none of that.
     """
-    tape = m.state(Tape)
+    tape = m.state(RunTape)
     if not tape.steps or id(m.node) not in m.facts.bare:
         return
     networks = []
@@ -619,10 +619,10 @@ def hold(m: Machine, what: Unknown, value: Value) -> None:
             m.state(Roles).holders.setdefault(what.key, {})[role.owner] = None
 
 
-def held_by(m: Machine, what: Value) -> dict[Owner, None]:
+def held_by(m: Machine, what: Value) -> dict[RecordedOwner, None]:
     """The optimizers that a value out of sight, or what it is a part of, was given."""
     holders = m.state(Roles).holders
-    found: dict[Owner, None] = {}
+    found: dict[RecordedOwner, None] = {}
     if not holders:
         return found
     whole: Value | None = what
@@ -651,7 +651,7 @@ def _reaches_weights(m: Machine, what: Value, values: list[Value]) -> bool:
         return False
     if not isinstance(what, Unknown) or "(" in what.text:
         return False  # made by a call that was given none of it
-    return not what.given or not all(owner.known for owner in m.state(Tape).owners)
+    return not what.given or not all(owner.known for owner in m.state(RunTape).owners)
 
 
 def _holds_weights(m: Machine, values: list[Value]) -> bool:
@@ -678,7 +678,7 @@ def _holds_weights(m: Machine, values: list[Value]) -> bool:
 
 def _has_an_owner(m: Machine, module: Module) -> bool:
     """Some optimizer owns a part of it, or may do so."""
-    owners = m.state(Tape).owners
+    owners = m.state(RunTape).owners
     owned = {id(leaf) for owner in owners for leaf in atoms(owner.leaves)}
     known = all(owner.known for owner in owners)
     return not known or any(id(leaf) in owned for leaf in atoms(module.leaves()))
@@ -691,11 +691,11 @@ def _read_gradients(m: Machine, values: list[Value]) -> None:
         role = role_of(m, element) if isinstance(element, Unknown) else None
         found = role.leaves() if isinstance(role, Module) else leaves_in(element.sources())
         leaves.update(dict.fromkeys(found))
-    for note in m.state(Tape).notes if not leaves else ():
+    for note in m.state(RunTape).notes if not leaves else ():
         if note.kind is ev.Backward:
             leaves.update((target, None) for target in note.targets if isinstance(target, Leaf))
     if leaves:
-        m.state(Tape).note(m, ev.Read, leaves)
+        m.state(RunTape).note(m, ev.Read, leaves)
 
 
 def _is_network(m: Machine, value: Value) -> bool:
@@ -732,9 +732,9 @@ def escaped(m: Machine, optimizer: Optimizer, to: str, *, own: bool = False) -> 
     if harmless:
         return
     # Before training, whatever it was put into is known, and what that does is asked for.
-    owner.kept = owner.kept or bool(m.loops or m.state(Tape).backwards)
-    m.state(Tape).unseen[f"an optimizer is handed to `{to}`, which is not seen"] = None
-    if m.loops or m.state(Tape).backwards:
+    owner.kept = owner.kept or bool(m.loops or m.state(RunTape).backwards)
+    m.state(RunTape).unseen[f"an optimizer is handed to `{to}`, which is not seen"] = None
+    if m.loops or m.state(RunTape).backwards:
         m.doubt("an optimizer is handed to code that is not seen")
 
 
@@ -743,5 +743,5 @@ def escape_function(m: Machine, function: Value) -> None:
     code = function.code if isinstance(function, Function) else function.function.code  # type: ignore[attr-defined]
     name = getattr(code, "name", "")
     if name in m.facts.credit_names or name in m.facts.step_names:
-        m.state(Tape).unseen[f"`{name}` is called by code that is not seen"] = None
-        m.state(Tape).driven = True
+        m.state(RunTape).unseen[f"`{name}` is called by code that is not seen"] = None
+        m.state(RunTape).driven = True
