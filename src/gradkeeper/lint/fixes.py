@@ -19,9 +19,9 @@ NO_NEWLINE = "\n\\ No newline at end of file\n"
 MOST_ROUNDS = 8
 UNCOVERED = {"GK101": {"GK104"}}
 """What a fix may bring to light: a step that spends old gradients again hides whose else it has."""
-Again = Callable[[str], list[Finding]]
+Recheck = Callable[[str], list[Finding]]
 """What would be said of the same file with another text, in the program that it belongs to."""
-Check = Callable[[bytes], list[Finding]]
+CheckBytes = Callable[[bytes], list[Finding]]
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ def attach(
     text: str,
     path: str,
     tree: ast.Module,
-    again: Again,
+    again: Recheck,
     known: list[Finding] | None = None,
 ) -> list[Finding]:
     """The findings, with fixes where one was found that holds.
@@ -121,7 +121,7 @@ def attach(
     ]
 
 
-def _tried(finding: Finding, findings: list[Finding], source: Source, again: Again) -> Fix | None:
+def _tried(finding: Finding, findings: list[Finding], source: Source, again: Recheck) -> Fix | None:
     maker = MAKERS.get(finding.rule)
     if maker is None or finding.site.file != source.path:
         return None
@@ -136,7 +136,7 @@ def _holds(
     findings: list[Finding],
     source: Source,
     edits: list[Edit],
-    again: Again,
+    again: Recheck,
 ) -> bool:
     after = again(replaced(source.text, edits))
     old = sum(1 for other in findings if other.rule == finding.rule)
@@ -374,7 +374,7 @@ class Mended:
         return self.new.encode(self.encoding)
 
 
-def mend(raw: bytes, findings: Iterable[Finding], check: Check, *, unsafe: bool) -> Mended:
+def mend(raw: bytes, findings: Iterable[Finding], check: CheckBytes, *, unsafe: bool) -> Mended:
     """One fix may stand in another's way, or show what it had hidden: so each round looks anew."""
     text, encoding = decode(raw)
     mended = Mended(text, text, encoding, left=tuple(findings))

@@ -20,9 +20,9 @@ MOST_FILES = 20_000
 """In a folder with more, only the files that are asked for are looked at, and what they import."""
 
 Stamp = tuple[int, int]
-Digest = bytes | None
+ContentHash = bytes | None
 """None: the file cannot be read."""
-Outline = tuple[tuple[str, bool, tuple[tuple[int, str, str], ...]], ...]
+Sketches = tuple[tuple[str, bool, tuple[tuple[int, str, str], ...]], ...]
 """The sketches of all files: as long as they are the same, so are the programs."""
 
 
@@ -30,7 +30,7 @@ Outline = tuple[tuple[str, bool, tuple[tuple[int, str, str], ...]], ...]
 class _Verdict:
     """What was said, and what it was said of."""
 
-    reads: dict[str, Digest]
+    reads: dict[str, ContentHash]
     said: dict[str, Checked]
 
 
@@ -38,7 +38,7 @@ class _Verdict:
 class _Known:
     """What a glance at a file's bytes told."""
 
-    digest: Digest
+    digest: ContentHash
     sketch: Sketch | None
     alone: Checked | None = None
     """What is said of it by itself, where it is part of no program."""
@@ -49,7 +49,7 @@ class _Reading(Sources):
 
     def __init__(self, held: dict[str, bytes]) -> None:
         super().__init__(held)
-        self.reads: dict[str, Digest] = {}
+        self.reads: dict[str, ContentHash] = {}
 
     def read(self, path: str) -> bytes:
         full = os.path.abspath(path)
@@ -74,9 +74,9 @@ class Incremental:
     rehearsed: int = 0
     """Programs that were rehearsed so far."""
     _paths: list[str] = field(default_factory=list)
-    _stamps: dict[str, tuple[Stamp, Digest]] = field(default_factory=dict)
+    _stamps: dict[str, tuple[Stamp, ContentHash]] = field(default_factory=dict)
     _known: dict[str, _Known] = field(default_factory=dict)
-    _outline: Outline = ()
+    _outline: Sketches = ()
     _programs: list[ProgramFiles] = field(default_factory=list)
     _said: dict[tuple[str, ...], _Verdict] = field(default_factory=dict)
 
@@ -157,7 +157,7 @@ class Incremental:
         tree = parse(raw, path)
         return Checked([tree] if isinstance(tree, Finding) else [])
 
-    def _digest(self, path: str) -> Digest:
+    def _digest(self, path: str) -> ContentHash:
         if path in self.held:
             return digest_of(self.held[path])
         try:

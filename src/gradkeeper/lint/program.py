@@ -81,7 +81,7 @@ def takes_part(raw: bytes) -> bool:
     return any(word in raw for word in TAKES_PART)
 
 
-Import = tuple[int, str, str]
+ImportedName = tuple[int, str, str]
 """How many dots stand before a module, its name, and the name that is taken from it, or none."""
 
 
@@ -91,7 +91,7 @@ class Sketch:
 
     path: str
     trains: bool
-    imports: tuple[Import, ...]
+    imports: tuple[ImportedName, ...]
 
 
 def sketch(path: str, raw: bytes) -> Sketch | None:
@@ -106,7 +106,7 @@ def sketch(path: str, raw: bytes) -> Sketch | None:
     return Sketch(path, trains, tuple(dict.fromkeys(imports_in(raw))))
 
 
-def imports_in(raw: bytes) -> Iterator[Import]:
+def imports_in(raw: bytes) -> Iterator[ImportedName]:
     raw = b"\n" + raw
     for dots, module, some, more in re.findall(FROM, raw):
         for name in re.findall(NAME, some or more):
@@ -244,7 +244,7 @@ class _Files:
         self._names: dict[str, frozenset[str]] = {}
         self._files: dict[tuple[str, str], str | None] = {}
         """By folder and module."""
-        self._packages: dict[str, tuple[Import, ...]] = {}
+        self._packages: dict[str, tuple[ImportedName, ...]] = {}
         self._along: dict[str, Sketch | None] = {}
 
     def read_along(self, path: str) -> Sketch | None:
@@ -256,7 +256,7 @@ class _Files:
                 self._along[path] = None
         return self._along.get(path)
 
-    def imported(self, wanted: Import, path: str, depth: int = 0) -> str | None:
+    def imported(self, wanted: ImportedName, path: str, depth: int = 0) -> str | None:
         """The file that an import in this one leads to, through packages that only hand it on."""
         level, module, name = wanted
         inner = self._locate(f"{module}.{name}" if module else name, level, path) if name else None
@@ -272,7 +272,7 @@ class _Files:
                     return handed
         return found
 
-    def _handed_on(self, package: str) -> tuple[Import, ...]:
+    def _handed_on(self, package: str) -> tuple[ImportedName, ...]:
         if package not in self._packages:
             try:
                 self._packages[package] = tuple(imports_in(self._sources.read(package)))
