@@ -20,7 +20,7 @@ from gradkeeper.lint.interpreter.values import (
     Either,
     Gathered,
     Length,
-    Sources,
+    Provenance,
     Value,
     either,
 )
@@ -67,8 +67,8 @@ class Collection(Value):
     def fixed(self) -> bool:
         return all(element.fixed for element in self.elements()[:8])
 
-    def sources(self) -> Sources:
-        found: Sources = NOTHING
+    def sources(self) -> Provenance:
+        found: Provenance = NOTHING
         for own in self.elements()[:MOST_ELEMENTS]:
             found |= own.sources()
         return found
@@ -324,8 +324,8 @@ class Dict(Collection):
     def held(self) -> Iterable[Value]:
         return [value for _, value in self.values.values()]
 
-    def sources(self) -> Sources:
-        found: Sources = NOTHING
+    def sources(self) -> Provenance:
+        found: Provenance = NOTHING
         for _, value in self.values.values():
             found |= value.sources()
         return found

@@ -15,7 +15,7 @@ from gradkeeper.lint.interpreter.values import (
     Call,
     Condition,
     Constant,
-    Sources,
+    Provenance,
     Value,
 )
 
@@ -438,7 +438,7 @@ class Instance(Value):
     def text(self) -> str:
         return self.label or self.cls.name
 
-    def sources(self) -> Sources:
+    def sources(self) -> Provenance:
         return self.native.sources() if self.native else NOTHING
 
     def takes_part(self) -> bool:
@@ -714,7 +714,7 @@ class Enumerated(Value):
     def length(self, m: Machine) -> Value:
         return self.of.length(m)
 
-    def sources(self) -> Sources:
+    def sources(self) -> Provenance:
         return self.of.sources()
 
 
@@ -759,8 +759,8 @@ class Zipped(Value):
     def length(self, m: Machine) -> Value:
         return self.of[self._pace()].length(m) if self.of else Constant(0)
 
-    def sources(self) -> Sources:
-        found: Sources = NOTHING
+    def sources(self) -> Provenance:
+        found: Provenance = NOTHING
         for iterable in self.of:
             found |= iterable.sources()
         return found
@@ -794,7 +794,7 @@ class Iterated(Value):
     def endless(self) -> bool:
         return self.of.endless()
 
-    def sources(self) -> Sources:
+    def sources(self) -> Provenance:
         return self.of.sources()
 
 

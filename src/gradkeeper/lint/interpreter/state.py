@@ -25,7 +25,7 @@ from gradkeeper.lint.interpreter.values import (
     Either,
     Length,
     Plain,
-    Sources,
+    Provenance,
     Test,
     Unknown,
     Value,
@@ -109,7 +109,7 @@ class Libraries(Protocol):
     def escape(self, m: Machine, value: Value) -> None:
         """A value went where it cannot be followed."""
 
-    def fetched(self, m: Machine) -> Sources:
+    def fetched(self, m: Machine) -> Provenance:
         """What marks data that was had just now."""
 
     def used_up(self, m: Machine, value: Value, use: str) -> None:

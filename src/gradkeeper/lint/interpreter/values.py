@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine
     from gradkeeper.lint.interpreter.objects import Class, Instance
 
-Sources = frozenset[Hashable]
+Provenance = frozenset[Hashable]
 """What a value was made of, in tokens that only the libraries understand."""
-NOTHING: Sources = frozenset()
+NOTHING: Provenance = frozenset()
 Plain = int | float | complex | str | bytes | bool | None
 Body = Callable[["Value"], bool]
 """What a loop does with each element; True ends it."""
@@ -54,7 +54,7 @@ class Value:
         """Settled before training begins: an option rather than data."""
         return True
 
-    def sources(self) -> Sources:
+    def sources(self) -> Provenance:
         return NOTHING
 
     def named(self, m: Machine, name: str) -> None:
@@ -253,7 +253,7 @@ class Unknown(Value):
         key: Hashable,
         text: str,
         fixed: bool = True,
-        sources: Sources = NOTHING,
+        sources: Provenance = NOTHING,
         data: bool = False,
         of: Value | None = None,
         name: str = "",
@@ -274,7 +274,7 @@ class Unknown(Value):
     def __hash__(self) -> int:
         return hash(self.key)
 
-    def sources(self) -> Sources:
+    def sources(self) -> Provenance:
         return self._sources
 
     def made_of(self, source: Hashable) -> Unknown:
@@ -681,7 +681,7 @@ class Either(Value):
     def fixed(self) -> bool:
         return self.condition.fixed and self.yes.fixed and self.no.fixed
 
-    def sources(self) -> Sources:
+    def sources(self) -> Provenance:
         return self.yes.sources() | self.no.sources()
 
     def depth(self) -> int:

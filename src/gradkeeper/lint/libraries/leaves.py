@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from gradkeeper.lint.interpreter.values import Sources
+from gradkeeper.lint.interpreter.values import Provenance
 
 Leaves = frozenset["Leaf"]
 
@@ -101,7 +101,7 @@ def _parts_of(leaves: Iterable[Leaf]) -> Iterator[Leaf]:
             yield leaf
 
 
-def leaves_in(sources: Sources) -> Leaves:
+def leaves_in(sources: Provenance) -> Leaves:
     return (
         frozenset([source for source in sources if type(source) is Leaf]) if sources else NO_LEAVES
     )

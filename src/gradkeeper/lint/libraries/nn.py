@@ -21,7 +21,7 @@ from gradkeeper.lint.interpreter.values import (
     Condition,
     Constant,
     Either,
-    Sources,
+    Provenance,
     Unknown,
     Value,
 )
@@ -106,7 +106,7 @@ class Module(StandIn):
             found.update(dict.fromkeys(leaves_of(child)))
         return list(found)
 
-    def sources(self) -> Sources:
+    def sources(self) -> Provenance:
         return frozenset(self.leaves())
 
     def truth(self, m: Machine) -> bool | Condition:
@@ -470,7 +470,7 @@ class LoadedState(StandIn):
     def fixed(self) -> bool:
         return False
 
-    def sources(self) -> Sources:
+    def sources(self) -> Provenance:
         return frozenset((DISK,))
 
     def item(self, m: Machine, key: Value) -> Value:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gradkeeper.lint.interpreter.containers import Dict, List
 from gradkeeper.lint.interpreter.expressions import OneShot
 from gradkeeper.lint.interpreter.objects import BuiltIn, Function, StandIn, visible
-from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Sources, Times, Value
+from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Provenance, Times, Value
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in, words
 from gradkeeper.lint.libraries.nn import StateDict, zero
 from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape
@@ -69,7 +69,7 @@ class Optimizer(StandIn):
             self.named_by = True
             self.owner.name = name
 
-    def sources(self) -> Sources:
+    def sources(self) -> Provenance:
         return frozenset(self.owner.leaves)
 
     def attribute(self, m: Machine, name: str) -> Value:

@@ -33,7 +33,7 @@ from gradkeeper.lint.interpreter.values import (
     Condition,
     Constant,
     Count,
-    Sources,
+    Provenance,
     Unknown,
     Value,
     truth_value,
@@ -473,8 +473,8 @@ class Chained(Value):
     def text(self) -> str:
         return "chain()"
 
-    def sources(self) -> Sources:
-        found: Sources = frozenset()
+    def sources(self) -> Provenance:
+        found: Provenance = frozenset()
         for iterable in self.of:
             found |= iterable.sources()
         return found
@@ -635,7 +635,7 @@ class Progress(StandIn):
     def text(self) -> str:
         return self.of.text
 
-    def sources(self) -> Sources:
+    def sources(self) -> Provenance:
         return self.of.sources()
 
     def for_each(self, m: Machine, body: Body) -> None:

@@ -19,7 +19,7 @@ from gradkeeper.lint.interpreter.objects import (
     flatten,
 )
 from gradkeeper.lint.interpreter.state import CYCLE
-from gradkeeper.lint.interpreter.values import Call, Condition, Constant, Sources, Unknown, Value
+from gradkeeper.lint.interpreter.values import Call, Condition, Constant, Provenance, Unknown, Value
 from gradkeeper.lint.libraries import (
     accelerate,
     apex,
@@ -225,7 +225,7 @@ class StandardLibraries:
     def escape(self, m: Machine, value: Value) -> None:
         """Put into something unknown: whoever holds that may use it."""
 
-    def fetched(self, m: Machine) -> Sources:
+    def fetched(self, m: Machine) -> Provenance:
         m.serial += 1
         return frozenset((Fetched(m.serial),))
 

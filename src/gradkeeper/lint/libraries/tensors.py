@@ -24,7 +24,7 @@ from gradkeeper.lint.interpreter.values import (
     Condition,
     Constant,
     Count,
-    Sources,
+    Provenance,
     Unknown,
     Value,
     negation,
@@ -133,7 +133,7 @@ class Tensor(StandIn):
         self,
         text: str,
         flow: Leaves = frozenset(),
-        others: Sources = NOTHING,
+        others: Provenance = NOTHING,
         *,
         factor: Factor = ONE,
         reduction: Reduction = None,
@@ -166,7 +166,7 @@ class Tensor(StandIn):
     def fixed(self) -> bool:
         return False
 
-    def sources(self) -> Sources:
+    def sources(self) -> Provenance:
         found = self.flow | self.others if self.flow and self.others else self.flow or self.others
         return found if self.leaf is None else found | {self.leaf}
 
@@ -453,7 +453,7 @@ def weigh(m: Machine, made: Unknown, of: Unknown, sign: str, by: Value, *, swapp
     weights[made.key] = weights.get(of.key, ONE).times(_scaled(m, sign, by, swapped))
 
 
-def _others(sources: Sources) -> Sources:
+def _others(sources: Provenance) -> Provenance:
     return frozenset(source for source in sources if not isinstance(source, Leaf))
 
 
@@ -461,7 +461,7 @@ def mix(m: Machine, text: str, *values: Value) -> Tensor:
     """A tensor computed from these values, with gradients if they are on."""
     modes = m.state(Modes)
     flow: Leaves = frozenset()
-    others: Sources = NOTHING
+    others: Provenance = NOTHING
     scaler = None
     for part in flatten(list(values)):
         if type(part) is Constant:
@@ -495,7 +495,7 @@ def mix(m: Machine, text: str, *values: Value) -> Tensor:
     return made
 
 
-def _without_graph(others: Sources) -> Sources:
+def _without_graph(others: Provenance) -> Provenance:
     if not others:
         return others
     return frozenset(x for x in others if x != OPEN and not isinstance(x, (Differentiated, Pass)))
@@ -708,7 +708,7 @@ def _is_for_inputs(m: Machine, inputs: list[Leaf], wanted: list[Leaf]) -> bool:
     return len(inputs) < len(wanted) or _only_inputs(m.state(RunTape), inputs, wanted)
 
 
-def _begin_batch(m: Machine, tape: RunTape, sources: Sources) -> None:
+def _begin_batch(m: Machine, tape: RunTape, sources: Provenance) -> None:
     """A round without data of its own shares the batch of an earlier one, as time steps do."""
     if tape.round_due is None:
         return
@@ -736,7 +736,7 @@ def _batch_around(m: Machine, fetched: set[int]) -> int | None:
     return end if any(begun < serial <= end for serial in fetched) else None
 
 
-def _is_the_same(m: Machine, tape: RunTape, sources: Sources) -> bool:
+def _is_the_same(m: Machine, tape: RunTape, sources: Provenance) -> bool:
     """In a loop that steps only after it: several losses of the data that the last one was of."""
     data = frozenset(source for source in sources if isinstance(source, Made))
     around = tuple(loop.index for loop in m.loops[:-1])
@@ -766,7 +766,7 @@ def moved(m: Machine, param: Param, values: tuple[Value, ...]) -> None:
         tape.spent()
 
 
-def _whose_numbers(sources: Sources) -> Iterator[Leaf]:
+def _whose_numbers(sources: Provenance) -> Iterator[Leaf]:
     for source in sources:
         if isinstance(source, Leaf):
             yield source
@@ -825,7 +825,7 @@ class Params(Value):
     def text(self) -> str:
         return self.label
 
-    def sources(self) -> Sources:
+    def sources(self) -> Provenance:
         return frozenset(self.leaves)
 
     def endless(self) -> bool:
@@ -923,7 +923,7 @@ class Param(Value):
     def fixed(self) -> bool:
         return False
 
-    def sources(self) -> Sources:
+    def sources(self) -> Provenance:
         return frozenset(self.leaves)
 
     def absorbs(self) -> bool:
@@ -1165,7 +1165,7 @@ class ParamData(Value):
     def fixed(self) -> bool:
         return False
 
-    def sources(self) -> Sources:
+    def sources(self) -> Provenance:
         return frozenset(Weights(leaf) for leaf in self.of.leaves)
 
     def absorbs(self) -> bool:
@@ -1211,7 +1211,7 @@ class Grad(Value):
     def fixed(self) -> bool:
         return False
 
-    def sources(self) -> Sources:
+    def sources(self) -> Provenance:
         return frozenset((GRADIENT,))
 
     def absorbs(self) -> bool:

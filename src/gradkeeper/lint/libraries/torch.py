@@ -20,7 +20,7 @@ from gradkeeper.lint.interpreter.values import (
     Condition,
     Constant,
     Count,
-    Sources,
+    Provenance,
     Unknown,
     Value,
 )
@@ -632,8 +632,8 @@ class Distribution(StandIn):
     def __init__(self, of: list[Value]) -> None:
         self.of = of
 
-    def sources(self) -> Sources:
-        found: Sources = frozenset()
+    def sources(self) -> Provenance:
+        found: Provenance = frozenset()
         for iterable in self.of:
             found |= iterable.sources()
         return found
