@@ -43,8 +43,9 @@ print(total / 8)
 
 `losses.append(loss)` keeps them as well, for as long as the list is there and is not cleared. A sum
 that is made to call `backward()` on it is not meant, nor the losses of a single step, summed up or
-in a list. Reading, gradkeeper knows `total += loss` and `losses.append(loss)`; `total = total +
-loss` and moving averages show when the program runs, in variables and not inside of objects.
+in a list. Reading, gradkeeper knows `total += loss` and `losses.append(loss)` where the loss was
+made, and not in a helper that is handed it (a meter's `update`); `total = total + loss` and moving
+averages show when the program runs, in variables and not inside of objects.
 """
 
 from collections.abc import Iterator
