@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from fnmatch import translate
 
 ENDINGS = (".py", ".ipynb")
@@ -25,8 +26,7 @@ def find(paths: Iterable[str]) -> Iterator[str]:
 
 
 def _below(folder: str) -> Iterator[str]:
-    ignored = Ignore.above(folder)
-    waiting = [(folder, ignored)]
+    waiting = [(folder, Ignore.above(folder))]
     while waiting:
         here, ignored = waiting.pop()
         ignored = ignored.with_file(here)
@@ -34,6 +34,7 @@ def _below(folder: str) -> Iterator[str]:
             entries = sorted(os.scandir(here), key=lambda entry: entry.name)
         except OSError:
             continue
+        covers = ignored.within(here)
         folders = []
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
@@ -41,14 +42,14 @@ def _below(folder: str) -> Iterator[str]:
                 continue
             if not is_folder and not _is_source(entry.name):
                 continue
-            if ignored.covers(entry.path, is_folder):
+            if covers(entry.name, is_folder):
                 continue
+            path = entry.name if here == os.curdir else entry.path
             if is_folder:
-                folders.append((entry.path, ignored))
-            elif os.path.isfile(
-                entry.path
-            ):  # not entry.is_file(): a loop of links is an error to it
-                yield os.path.normpath(entry.path)
+                folders.append((path, ignored))
+            elif entry.is_file(follow_symlinks=False) or os.path.isfile(path):
+                # A loop of links is an error to entry.is_file(), as it is not to os.path.isfile().
+                yield path
         waiting.extend(reversed(folders))
 
 
@@ -57,10 +58,20 @@ def _is_source(name: str) -> bool:
     return name.endswith(ENDINGS) and not name.startswith("._")
 
 
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One line of a .gitignore file."""
+
+    base: str
+    pattern: re.Pattern[str]
+    negated: bool
+    folders_only: bool
+
+
 class Ignore:
     """The .gitignore files that apply in a folder; a later line overrules an earlier one."""
 
-    def __init__(self, lines: tuple[tuple[str, re.Pattern[str], bool, bool], ...] = ()) -> None:
+    def __init__(self, lines: tuple[_Line, ...] = ()) -> None:
         self._lines = lines
 
     @classmethod
@@ -89,21 +100,32 @@ class Ignore:
         lines = [_pattern(base, line) for line in text.splitlines()]
         return Ignore((*self._lines, *(line for line in lines if line)))
 
-    def covers(self, path: str, is_folder: bool) -> bool:
-        if not self._lines:
+    def within(self, folder: str) -> Callable[[str, bool], bool]:
+        """Whether a name in a folder is covered, given whether it is a folder's."""
+        full = os.path.abspath(folder)
+        places = {base: _relative(full, base) for base in {line.base for line in self._lines}}
+        latest_first = [
+            (line, places[line.base])
+            for line in reversed(self._lines)
+            if not places[line.base].startswith("../")
+        ]
+
+        def covers(name: str, is_folder: bool) -> bool:
+            for line, place in latest_first:
+                if (is_folder or not line.folders_only) and line.pattern.match(f"{place}{name}"):
+                    return not line.negated
             return False
-        full = os.path.abspath(path)
-        covered = False
-        for base, pattern, negated, folders_only in self._lines:
-            if folders_only and not is_folder:
-                continue
-            relative = os.path.relpath(full, base).replace(os.sep, "/")
-            if not relative.startswith("../") and pattern.match(relative):
-                covered = not negated
-        return covered
+
+        return covers
 
 
-def _pattern(base: str, line: str) -> tuple[str, re.Pattern[str], bool, bool] | None:
+def _relative(folder: str, base: str) -> str:
+    """What stands before a name in a folder, seen from a .gitignore file's."""
+    relative = os.path.relpath(folder, base).replace(os.sep, "/")
+    return "" if relative == "." else f"{relative}/"
+
+
+def _pattern(base: str, line: str) -> _Line | None:
     line = line.rstrip()
     if not line or line.startswith("#"):
         return None
@@ -120,7 +142,7 @@ def _pattern(base: str, line: str) -> tuple[str, re.Pattern[str], bool, bool] | 
     parts = [part.replace(".*", "[^/]*") if part != ".*" else part for part in parts]
     body = "/".join(parts).replace(".*/", "(?:.*/)?")
     start = "" if anchored else "(?:.*/)?"
-    return base, re.compile(f"{start}{body}$"), negated, folders_only
+    return _Line(base, re.compile(f"{start}{body}$"), negated, folders_only)
 
 
 class Sources:
@@ -135,9 +157,10 @@ class Sources:
 
     def read(self, path: str) -> bytes:
         """OSError if it cannot be."""
-        changed = self._changed.get(os.path.abspath(path))
-        if changed is not None:
-            return changed
+        if self._changed:
+            changed = self._changed.get(os.path.abspath(path))
+            if changed is not None:
+                return changed
         with open(path, "rb") as stream:
             return stream.read()
 
