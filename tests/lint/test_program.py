@@ -7,7 +7,7 @@ import pytest
 from gradkeeper.cli import main
 from gradkeeper.lint.check import check_files, check_program
 from gradkeeper.lint.files import Sources, find
-from gradkeeper.lint.program import ProgramFiles, programs, sketch
+from gradkeeper.lint.program import ProgramFiles, may_train, programs, sketch
 from gradkeeper.model.finding import Severity
 
 TRAIN = """\
@@ -111,6 +111,47 @@ def test_nothing_is_looked_for_above_the_projects_root() -> None:
     write({"engine.py": TRAIN.format(zero="pass"), "p/pyproject.toml": "", "p/main.py": MAIN})
 
     assert grouped(["p/main.py", "engine.py"]) == [["engine.py"]]
+
+
+def test_packages_that_are_installed_side_by_side_are_no_project() -> None:
+    alone = TRAIN.format(zero="pass")
+    write(
+        {
+            "site-packages/engine/__init__.py": alone,
+            "site-packages/other/__init__.py": "",
+            "site-packages/other/main.py": MAIN,
+            "site-packages/other/own.py": alone,
+            "site-packages/other/user.py": MAIN.replace("engine", "other.own"),
+        }
+    )
+
+    paths = [str(path) for path in Path("site-packages").rglob("*.py")]
+    assert sorted(sorted(one) for one in grouped(paths)) == [
+        ["site-packages/engine/__init__.py"],
+        ["site-packages/other/own.py", "site-packages/other/user.py"],
+    ]
+
+
+LOOP = "for x in data:\n    loss(x).backward()\n    opt.step()\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (LOOP, True),
+        ('def f():\n    """As in:\n\n    ' + LOOP + '    """\n', False),
+        ('x = \'"""\'\n' + LOOP + 'y = \'"""\'\n', True),
+        ("# it isn't\n" + LOOP + "# done, isn't it\n", True),
+        ("x = StandardScaler()\noptim.SGD(p)\n", False),
+        ("loss_scaler(loss, optimizer, parameters=p)\n", True),
+        ("scaler = GradScaler()\n", True),
+        ("g = torch.autograd.grad(loss, x)\npenalty = g.norm()\n", False),
+        ("g = torch.autograd.grad(loss, w)\nw.data.sub_(g)\n", True),
+        ("import torch\nopt = torch.optim.SGD(p)\nopt.step()\n", True),
+    ],
+)
+def test_a_look_at_the_bytes_tells_what_may_train(text: str, expected: bool) -> None:
+    assert may_train(text.encode()) is expected
 
 
 def test_a_circle_of_imports_ends() -> None:

@@ -52,13 +52,16 @@ def check_files(
     scanned = [path for path in paths if not (thorough or path in asked or path.endswith(BOOK))]
     others = [path for path in paths if thorough or path in asked or path.endswith(BOOK)]
     glances = zip(scanned, map(glance, scanned), strict=True)
+    looked_at = []
     for path, seen in chain(glances, _mapped(glance, others, _died)):
         if seen.sketch is None:
+            looked_at.append(path)
             yield path, seen.checked
         else:
             sketches.append(seen.sketch)
             quiet[path] = seen.checked
-    for _, results in _mapped(partial(check_program, fixes=fixes), programs(sketches), _all_died):
+    found = programs(sketches, quiet=looked_at)
+    for _, results in _mapped(partial(check_program, fixes=fixes), found, _all_died):
         for path, checked in results.items():
             quiet.pop(path, None)
             yield path, checked

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gradkeeper.lint.files import DISK, Sources
 from gradkeeper.lint.interpreter.facts import Facts
 from gradkeeper.lint.interpreter.frames import Outline, OwnModule
-from gradkeeper.lint.program import INIT, ROOTS, imports_in, takes_part
+from gradkeeper.lint.program import INIT, folder_above, imports_in, takes_part
 
 if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine
@@ -144,8 +144,8 @@ class Project:
             found = self._in_folder(folder, parts)
             if found is not None and found != file:
                 return found
-            above = os.path.dirname(folder)
-            if above == folder or not self._names_in(folder).isdisjoint(ROOTS):
+            above = folder_above(folder, self._names_in(folder), name)
+            if above is None:
                 return None
             folder = above
         return None
