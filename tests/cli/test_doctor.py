@@ -8,7 +8,9 @@ from torch import nn
 
 from gradkeeper.checkpoint import Store
 from gradkeeper.cli import main
+from gradkeeper.cli.doctor import _words
 from gradkeeper.engine import Engine
+from gradkeeper.engine.determinism import in_the_way, machine
 
 PROBED = """
 import torch
@@ -28,6 +30,10 @@ def probe(draw=False):
 
 def noisy():
     return probe(draw=True)
+
+def of_one_thread_less():
+    torch.set_num_threads(torch.get_num_threads() - 1)
+    return probe()
 
 def empty():
     return None
@@ -91,6 +97,37 @@ def test_a_checkpoint_of_other_settings_is_told(
     out = capsys.readouterr().out
     assert f"checkpoint  threads was {threads} at the save and is {threads + 1} here" in out
     assert "1 in the way of bit for bit" in out
+
+
+@pytest.mark.parametrize(("function", "code"), [("of_one_thread_less", 0), ("probe", 1)])
+def test_a_checkpoint_is_compared_with_the_settings_of_the_program_that_is_probed(
+    save: Path, file: Path, function: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads + 1)
+    try:
+        assert main(["doctor", str(save), "--probe", f"{file}:{function}"]) == code
+    finally:
+        torch.set_num_threads(threads)
+
+    told = f"threads was {threads} at the save and is {threads + 1} here"
+    assert (told in capsys.readouterr().out) is bool(code)
+
+
+def test_rounding_of_a_gpu_is_told_and_not_judged() -> None:
+    here = machine(gpu=False) | {
+        "gpu": "A100",
+        "gpus": 1,
+        "cudnn.benchmark": False,
+        "matmul precision": "high",
+        "cudnn.allow_tf32": False,
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "NCCL_ALGO": "",
+        "deterministic": True,
+    }
+
+    assert "A100, TF32 in products: yes, in convolutions: no;" in _words(here, "2.13.0")
+    assert in_the_way(here) == []
 
 
 def test_a_probe_that_repeats(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

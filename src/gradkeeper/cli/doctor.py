@@ -44,6 +44,8 @@ def run(args: argparse.Namespace) -> int:
         from gradkeeper.engine.determinism import VERSION, in_the_way, machine_here
     except ModuleNotFoundError as error:
         raise CliError(f"needs {error.name}: {INSTALL_TORCH}") from None
+    # Built before anything is judged: a program sets its threads and algorithms by itself.
+    probed = None if args.probe is None else _built(args.probe)
     here = machine_here()
     tell(_line("here", _words(here, VERSION)))
     wrong = in_the_way(here)
@@ -54,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
         wrong += changed
         for change in changed or ["saved on a machine as this one"]:
             tell(_line("checkpoint", change))
-    if args.probe is not None:
-        probe = _probe(args.probe)
+    if probed is not None:
+        probe = _of_the_user(args.probe, probed)
         tell(_line("probe", str(probe)))
         if not probe.repeats or probe.operations:
             wrong.append(str(probe))
@@ -70,9 +72,17 @@ def _line(title: str, words: str) -> str:
 def _words(here: "MachineFacts", version: str) -> str:
     said = "asked for" if here["deterministic"] else "not asked for"
     return (
-        f"torch {version}, {here['cpu']}, {here['threads']} threads, {here.get('gpu', 'no GPU')}; "
+        f"torch {version}, {here['cpu']}, {here['threads']} threads, {_gpu(here)}; "
         f"deterministic algorithms are {said}"
     )
+
+
+def _gpu(here: "MachineFacts") -> str:
+    if "gpu" not in here:
+        return "no GPU"
+    products = "no" if here["matmul precision"] == "highest" else "yes"
+    convolutions = "yes" if here["cudnn.allow_tf32"] else "no"
+    return f"{here['gpu']}, TF32 in products: {products}, in convolutions: {convolutions}"
 
 
 def _verdict(wrong: list[str], args: argparse.Namespace) -> str:
@@ -121,13 +131,14 @@ def _newest(url: str) -> "Manifest":
     return Store(url).look(names[-1])
 
 
-def _probe(place: str) -> "Probe":
+def _built(place: str) -> Callable[[], "Probe"]:
+    """The probe itself is left to the caller: what the user's function sets holds from here on."""
     from gradkeeper.engine import Engine
 
     made = _of_the_user(place, lambda: _function(place)())
     match made:
         case (Engine() as engine, step) if callable(step):
-            return _of_the_user(place, lambda: engine.probe(step))
+            return lambda: engine.probe(step)
         case _:
             raise CliError(
                 f"{place} must return an engine and a function that takes a window, and returned "
