@@ -2585,6 +2585,34 @@ twins(
     ).replace("  # <- GK605", ""),
 )
 
+INTERRUPTED_UNLESS_RAISED = """
+    import torch
+    from data import loader
+
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.Adam(model.parameters())
+    for batch in loader:
+        try:
+            model(batch).mean().backward()
+        except StopIteration:
+            break
+        except RuntimeError as error:
+            if "out of memory" in str(error):
+                {cleared}
+                continue
+            raise
+        optimizer.step(){mark}
+        optimizer.zero_grad()
+"""
+twins(
+    "a batch is given up for one error, and the others are raised",
+    INTERRUPTED_UNLESS_RAISED.format(cleared="torch.cuda.empty_cache()", mark="  # <- GK605"),
+    INTERRUPTED_UNLESS_RAISED.format(cleared="optimizer.zero_grad()", mark=""),
+)
+CORRECT["every error around backward is raised again"] = dedent(
+    INTERRUPTED_UNLESS_RAISED.format(cleared="print(error)", mark="").replace("continue", "pass")
+).lstrip()
+
 OF_SEVERAL = """
     import torch
     from munch import Munch

@@ -613,7 +613,7 @@ class Statements(Expressions):
                 self.block(node.finalbody)
                 raise
             self.libraries.caught(self.whole)
-            handler = node.handlers[0]
+            handler = (self._handler(node) if due else None) or node.handlers[0]
             if handler.name:
                 self.write(self.frame.names, handler.name, self.unknown(handler.name, fixed=False))
             signal = self.block(handler.body)
@@ -632,13 +632,10 @@ class Statements(Expressions):
 
     def _plan_fault(self, node: ast.Try) -> bool:
         """Where the plan says so, the next backward in this block raises."""
-        if not node.handlers or id(node) not in self.facts.tries:
+        if id(node) not in self.facts.tries or not self.loops:
             return False
-        if not self.loops or any(
-            isinstance(statement, ast.Raise) for statement in node.handlers[0].body
-        ):
-            return False
-        if not any(self._may_catch(handler.type) for handler in node.handlers):
+        handler = self._handler(node)
+        if handler is None or _always_raises(handler.body):
             return False
         key = (self.frame.file, node.lineno)
         self.faults[key] = self.faults.get(key, 0) + 1
@@ -646,6 +643,11 @@ class Statements(Expressions):
             self.fault_due = node
             return True
         return False
+
+    def _handler(self, node: ast.Try) -> ast.ExceptHandler | None:
+        """Where an interrupted backward ends."""
+        catching = (handler for handler in node.handlers if self._may_catch(handler.type))
+        return next(catching, None)
 
     def _may_catch(self, announced: ast.expr | None) -> bool:
         """Whether what PyTorch raises, or whoever interrupts it, may end in this handler."""
@@ -748,6 +750,18 @@ def _stays(node: ast.If) -> bool | None:
 TEXTS = frozenset(("Any", "AnyStr", "Text", "LiteralString", "Path"))
 """What a text may be said to be, and is a text all the same."""
 LEAVES = (ast.Break, ast.Return, ast.Continue)
+
+
+def _always_raises(handler: list[ast.stmt]) -> bool:
+    """Whether it ends in a `raise` that nothing before it goes around."""
+    for statement in handler:
+        if isinstance(statement, ast.Raise):
+            return True
+        if any(
+            isinstance(part, (ast.Continue, ast.Break, ast.Return)) for part in ast.walk(statement)
+        ):
+            return False
+    return False
 
 
 def _leaves(block: list[ast.stmt]) -> bool:
