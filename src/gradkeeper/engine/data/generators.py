@@ -1,12 +1,11 @@
 """Generators that a sampler, a dataset, a transform or a function holds, wherever in it they are;
-all that something may draw from; and numbers that are counted up from epoch to epoch.
+and all that something may draw from.
 """
 
 import functools
 import types
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -246,36 +245,3 @@ class RandomSources:
 
 def changed(reading: Reading, before: Reading) -> Reading:
     return {name: drawn for name, drawn in reading.items() if before.get(name) != drawn}
-
-
-# Numbers that a loader's parts count up from epoch to epoch, such as the seed of a pipeline's
-# shuffle: a new process begins an epoch with those that the one before it began it with.
-
-
-Counted = dict[str, int]
-
-
-def counted(roots: Mapping[str, Any]) -> Counted:
-    """By name as `loader.dataset.pipeline[2].epoch`. The near ones, as with generators."""
-    found: Counted = {}
-    for name, thing, held in near(roots):
-        own = getattr(thing, "__dict__", {})
-        for place, part in held:
-            if type(part) is int and place.removeprefix(f"{name}.") in own:
-                found[place] = part
-    return found
-
-
-def since(first: Counted, now: Counted) -> Counted:
-    """What has changed."""
-    return {name: value for name, value in now.items() if first.get(name) != value}
-
-
-def put_back(roots: Mapping[str, Any], wanted: Counted) -> None:
-    now = counted(roots)
-    for name, value in wanted.items():
-        slot = None if now.get(name) == value else holder(roots, name)
-        if slot is not None:
-            # One that cannot be set is seen in what is read then.
-            with suppress(AttributeError, TypeError, ValueError):
-                slot.put(value)

@@ -3,14 +3,14 @@ and what is read is compared with what was read before.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from torch.utils.data import DataLoader
 
 from gradkeeper.engine.data.feed import BatchCount, Handing, count_of, given, kept
-from gradkeeper.engine.data.generators import RandomSources, counted, put_back, since
+from gradkeeper.engine.data.generators import RandomSources, holder, near
 from gradkeeper.engine.data.replay import NO_CALLS, Replay
 from gradkeeper.engine.data.samplers import numbers, set_numbers
 from gradkeeper.engine.data.signature import (
@@ -184,3 +184,36 @@ def _loaders_within(loader: Any) -> Iterator[DataLoader[Any]]:
     for stage in (loader, *(stages if isinstance(stages, list) else ())):
         if isinstance(stage, DataLoader):
             yield stage
+
+
+# Numbers that a loader's parts count up from epoch to epoch, such as the seed of a pipeline's
+# shuffle: a new process begins an epoch with those that the one before it began it with.
+
+
+Counted = dict[str, int]
+
+
+def counted(roots: Mapping[str, Any]) -> Counted:
+    """By name as `loader.dataset.pipeline[2].epoch`. The near ones, as with generators."""
+    found: Counted = {}
+    for name, thing, held in near(roots):
+        own = getattr(thing, "__dict__", {})
+        for place, part in held:
+            if type(part) is int and place.removeprefix(f"{name}.") in own:
+                found[place] = part
+    return found
+
+
+def since(first: Counted, now: Counted) -> Counted:
+    """What has changed."""
+    return {name: value for name, value in now.items() if first.get(name) != value}
+
+
+def put_back(roots: Mapping[str, Any], wanted: Counted) -> None:
+    now = counted(roots)
+    for name, value in wanted.items():
+        slot = None if now.get(name) == value else holder(roots, name)
+        if slot is not None:
+            # One that cannot be set is seen in what is read then.
+            with suppress(AttributeError, TypeError, ValueError):
+                slot.put(value)
