@@ -6,7 +6,7 @@ import numpy
 import pytest
 import torch
 
-from gradkeeper.engine.data.signature import content_of
+from gradkeeper.engine.data.fingerprint import content_of
 
 BATCHES: list[Any] = [
     torch.arange(6.0),

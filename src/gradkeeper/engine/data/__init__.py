@@ -10,7 +10,8 @@ libraries      what is known of other people's loaders
 replay         calls that draw random numbers, made again
 mersenne       how far a generator has come, as a number
 generators     generators wherever they are held, and all that may be drawn from
-signature      what must be the same on resume, as plain values or as a short hash
+signature      what must be the same on resume, as plain values
+fingerprint    a short hash of values, or of what a batch holds
 trial          a loader read whole, and again from every place in it
 """
 

@@ -12,10 +12,11 @@ from typing import Any
 from torch.utils.data import DataLoader, get_worker_info
 
 from gradkeeper.engine.data.feed import BatchCount, Handing, count_of, given, kept
+from gradkeeper.engine.data.fingerprint import Fingerprint, spelled
 from gradkeeper.engine.data.generators import RandomSources, Reading, changed
 from gradkeeper.engine.data.replay import NO_CALLS, Replay
 from gradkeeper.engine.data.samplers import Samplers
-from gradkeeper.engine.data.signature import Fingerprint, length_of, signature_of_loader, spelled
+from gradkeeper.engine.data.signature import length_of, signature_of_loader
 from gradkeeper.engine.errors import PositionError
 from gradkeeper.engine.preemption import protect_worker
 from gradkeeper.torch_private import ExceptionWrapper, copied_as_plain, end_workers, pinned

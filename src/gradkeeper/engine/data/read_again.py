@@ -10,16 +10,11 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from gradkeeper.engine.data.feed import BatchCount, Handing, count_of, given, kept
+from gradkeeper.engine.data.fingerprint import Fingerprint, content_of, fingerprint_of
 from gradkeeper.engine.data.generators import RandomSources, holder, near
 from gradkeeper.engine.data.replay import NO_CALLS, Replay
 from gradkeeper.engine.data.samplers import numbers, set_numbers
-from gradkeeper.engine.data.signature import (
-    Fingerprint,
-    content_of,
-    fingerprint_of,
-    length_of,
-    signature_of,
-)
+from gradkeeper.engine.data.signature import length_of, signature_of
 from gradkeeper.engine.errors import PositionError
 
 # What a person sees while batches are read once more: a bar in a terminal, else one line.

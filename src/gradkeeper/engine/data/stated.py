@@ -9,6 +9,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from gradkeeper.engine.data.feed import BatchCount, Handing, count_of, given, kept
+from gradkeeper.engine.data.fingerprint import fingerprint_of
 from gradkeeper.engine.data.generators import RandomSources, Reading, changed
 from gradkeeper.engine.data.libraries import (
     begins_anew_at_the_end,
@@ -17,7 +18,7 @@ from gradkeeper.engine.data.libraries import (
     state_of_loader,
 )
 from gradkeeper.engine.data.samplers import is_stateful, numbers, set_numbers
-from gradkeeper.engine.data.signature import fingerprint_of, length_of, signature_of
+from gradkeeper.engine.data.signature import length_of, signature_of
 from gradkeeper.engine.errors import PositionError
 from gradkeeper.engine.preemption import protect_worker
 from gradkeeper.torch_private import Undo, copied_loader, make_quietly, stateful_loader

@@ -23,8 +23,8 @@ from gradkeeper import rng
 from gradkeeper.checkpoint.codec import Encoded, decode, encode
 from gradkeeper.checkpoint.errors import UnkeepableError
 from gradkeeper.engine.data.choose_feed import feed_of
+from gradkeeper.engine.data.fingerprint import content_of
 from gradkeeper.engine.data.samplers import next_epoch
-from gradkeeper.engine.data.signature import content_of
 from gradkeeper.engine.errors import EngineError
 
 Build = Callable[[], Iterable[Any]]
