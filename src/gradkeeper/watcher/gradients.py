@@ -25,8 +25,6 @@ SAME, CLEARED, WRITTEN, REPLACED = "same", "cleared", "written", "replaced"
 
 MOST_SAMPLED = 65_536
 """Values of a gradient that are copied, to tell later whether it was changed."""
-# What follows a gradient this closely is that gradient, scaled.
-COLLINEAR = 1e-3
 
 
 class Mark:
@@ -98,46 +96,12 @@ def grads_of(marks: list[Mark]) -> list[torch.Tensor]:
     return [grad for grad in grads if grad is not None]
 
 
-def all_zero(marks: list[Mark]) -> bool:
-    """Whether these gradients hold nothing but zeros. Reads values: the cold path only."""
-    grads = grads_of(marks)
-    with torch.no_grad():
-        return bool(grads) and not any(_nonzero(held_here(grad)) for grad in grads)
-
-
-def _nonzero(grad: torch.Tensor) -> bool:
-    if grad.is_sparse:
-        return grad._nnz() > 0 and bool(grad._values().any())
-    return bool(grad.any())
-
-
 def sample_of(grad: torch.Tensor | None) -> torch.Tensor | None:
     """A copy of the gradient's values, or of some from all over it."""
     if grad is None or grad.is_sparse:
         return None
     flat = held_here(grad).detach().reshape(-1)
     return flat[:: 1 + flat.numel() // MOST_SAMPLED].clone()
-
-
-def is_another(now: torch.Tensor, before: torch.Tensor) -> bool:
-    """Whether `now` is a new gradient: not what was there, and not that scaled or clipped.
-
-    Reads values: the cold path only.
-    """
-    if now.shape != before.shape or now.dtype != before.dtype or now.device != before.device:
-        return True
-    if torch.allclose(now, before, rtol=0.0, atol=0.0, equal_nan=True):
-        return False
-    return now.numel() == 1 or not runs_along(now, before)
-
-
-def runs_along(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether `tensor` is `other` times a positive number. Reads values: the cold path only."""
-    move, slope = tensor.flatten().double(), other.flatten().double()
-    length = float(slope @ slope)
-    factor = float(move @ slope) / length if length else 0.0
-    off = float((move - factor * slope).norm())
-    return factor > 0 and off <= COLLINEAR * float(move.norm())
 
 
 def all_finite(tensors: list[torch.Tensor]) -> bool:

@@ -12,6 +12,7 @@ import torch
 
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
+from gradkeeper.torch_private import held_here
 from gradkeeper.watcher.accounts import Accounts
 from gradkeeper.watcher.gradients import (
     CLEARED,
@@ -19,16 +20,15 @@ from gradkeeper.watcher.gradients import (
     WRITTEN,
     Cohort,
     Mark,
-    all_zero,
     gradient_of,
     grads_of,
-    is_another,
-    runs_along,
     sample_of,
 )
 from gradkeeper.watcher.loaded_tensors import LoadedTensors
 
 MOST_ASSIGNED = 4096
+# What follows a gradient this closely is that gradient, scaled.
+COLLINEAR = 1e-3
 
 
 class Assigned(NamedTuple):
@@ -219,7 +219,7 @@ class ManualChanges:
             return False
         # Momentum and noise do not follow it.
         with torch.no_grad():
-            return runs_along(weight - now, grad)
+            return _runs_along(weight - now, grad)
 
     # Gradients read for themselves
 
@@ -252,7 +252,7 @@ def _has_moved(cohort: Cohort, looked: list[Mark]) -> bool:
 
 def _what_was_done(cohort: Cohort, verdict: str) -> str:
     """To gradients that differ from what was last seen of them: "zero", "change" or "make"."""
-    if all_zero(cohort.marks):
+    if _all_zero(cohort.marks):
         return "zero"
     if verdict != WRITTEN:
         return "make"
@@ -269,4 +269,38 @@ def _is_new_since_step(cohort: Cohort) -> bool:
         return False
     mark, before = cohort.left
     now = sample_of(mark.grad_now())
-    return now is not None and is_another(now, before)
+    return now is not None and _is_another(now, before)
+
+
+def _all_zero(marks: list[Mark]) -> bool:
+    """Whether these gradients hold nothing but zeros. Reads values: the cold path only."""
+    grads = grads_of(marks)
+    with torch.no_grad():
+        return bool(grads) and not any(_nonzero(held_here(grad)) for grad in grads)
+
+
+def _nonzero(grad: torch.Tensor) -> bool:
+    if grad.is_sparse:
+        return grad._nnz() > 0 and bool(grad._values().any())
+    return bool(grad.any())
+
+
+def _is_another(now: torch.Tensor, before: torch.Tensor) -> bool:
+    """Whether `now` is a new gradient: not what was there, and not that scaled or clipped.
+
+    Reads values: the cold path only.
+    """
+    if now.shape != before.shape or now.dtype != before.dtype or now.device != before.device:
+        return True
+    if torch.allclose(now, before, rtol=0.0, atol=0.0, equal_nan=True):
+        return False
+    return now.numel() == 1 or not _runs_along(now, before)
+
+
+def _runs_along(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether `tensor` is `other` times a positive number. Reads values: the cold path only."""
+    move, slope = tensor.flatten().double(), other.flatten().double()
+    length = float(slope @ slope)
+    factor = float(move @ slope) / length if length else 0.0
+    off = float((move - factor * slope).norm())
+    return factor > 0 and off <= COLLINEAR * float(move.norm())
