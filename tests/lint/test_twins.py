@@ -668,6 +668,74 @@ twins(
 )
 
 
+GENERATOR = """
+    import torch
+
+    class Trainer:
+        def __init__(self, model, config):
+            self.model, self.config = model, config
+
+        def train(self, loader):
+            yield "begins"
+            yield from self.epochs(loader)
+
+        def epochs(self, loader):
+            optimizer = torch.optim.AdamW(self.model.parameters())
+            waiting = 0
+            for epoch in range(self.config.epochs):
+                for x in loader:
+                    (self.model(x).mean() / self.config.window).backward()
+                    waiting += 1
+                    if waiting >= self.config.window:
+                        optimizer.step()
+                        optimizer.zero_grad()
+                        waiting = 0
+                        yield epoch
+                if waiting > 0:
+                    optimizer.step()  # <- GK202
+                    optimizer.zero_grad()
+                    waiting = 0
+"""
+twins(
+    "a generator that tells how training goes, and that nobody goes through",
+    GENERATOR,
+    GENERATOR.replace(
+        "optimizer.step()  # <- GK202",
+        "self.scale(self.config.window / waiting)\n                    optimizer.step()",
+    )
+    + """
+        def scale(self, factor):
+            for p in self.model.parameters():
+                p.grad.mul_(factor)
+""",
+)
+twins(
+    "a generator that leaves a part of training to whoever goes through it",
+    """
+    import torch
+
+    def losses(model, loader):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x in loader:
+            loss = model(x).mean()
+            yield loss.item()
+            loss.backward()
+            optimizer.step()  # <- GK101
+""",
+    """
+    import torch
+
+    def losses(model, loader):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x in loader:
+            loss = model(x).mean()
+            yield loss, optimizer
+            loss.backward()
+            optimizer.step()
+""",
+)
+
+
 @pytest.mark.parametrize(
     ("name", "when"),
     [

@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from gradkeeper.lint.imports import Project
 from gradkeeper.lint.interpreter.frames import Frame
 from gradkeeper.lint.interpreter.machine import Machine
-from gradkeeper.lint.interpreter.objects import Class, Function, Instance, StaticMethod
+from gradkeeper.lint.interpreter.objects import (
+    Class,
+    Function,
+    Generator,
+    Instance,
+    StaticMethod,
+)
 from gradkeeper.lint.interpreter.syntax import DEFINITIONS
 from gradkeeper.lint.interpreter.values import Call, Constant, Value
 from gradkeeper.lint.interpreter.vocabulary import CREDITS
@@ -76,7 +82,8 @@ def start(m: Machine, project: Project, root: Root) -> None:
     elif isinstance(member, Function):
 
         def call() -> None:
-            m.run_function(member, Call(m, [instance, *_arguments(m, member)[1:]], open=True))
+            given = [instance, *_arguments(m, member)[1:]]
+            _go_through(m, project, m.run_function(member, Call(m, given, open=True)))
 
         built = len(m.state(RunTape).owners)
         call()
@@ -90,7 +97,7 @@ def _call_each_batch(m: Machine, project: Project, node: ast.AST, function: Func
     """Calls a function with arguments that nobody knows, and again if it trains on one batch."""
 
     def call() -> None:
-        function.call(Call(m, _arguments(m, function), open=True))
+        _go_through(m, project, function.call(Call(m, _arguments(m, function), open=True)))
 
     built = len(m.state(RunTape).owners)
     call()
@@ -98,6 +105,21 @@ def _call_each_batch(m: Machine, project: Project, node: ast.AST, function: Func
     if new and not any(owner.known for owner in new):
         # With an optimizer of the file, the file would call it; with its own, it is a trial.
         _again(m, project, node, call)
+
+
+def _go_through(m: Machine, project: Project, made: Value) -> None:
+    """A generator that trains is gone through to its end, whatever is done with what it gives.
+
+    One that takes no steps itself may leave them to whoever goes through it.
+    """
+    if isinstance(made, Generator) and id(made.function.code) in project.facts.whole_loops:
+        caller = m.parameter(made.function, "caller")
+
+        def take(element: Value) -> bool:
+            caller.call(Call(m, [element]))
+            return False
+
+        made.for_each(m, take)
 
 
 def _again(m: Machine, project: Project, node: ast.AST, call: Callable[[], object]) -> None:
