@@ -3482,6 +3482,35 @@ for caught, not_caught in {
     )
 
 
+TWO_THAT_MAY_END = """
+    import torch
+    from nets import Judge, Net, loader
+
+    net, judge = Net(), Judge()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    of_judge = torch.optim.SGD(judge.parameters(), lr=0.1)
+    count = 0
+    for x in loader:
+        optimizer.zero_grad(){mark}
+        {first}
+        {then}
+        loss = judge(net(x).detach()).mean()
+        of_judge.zero_grad()
+        loss.backward()
+        of_judge.step()
+        count += 1
+        if count >= args.most:
+            break
+"""
+twins(
+    "two optimizers that step once each are no second round",
+    TWO_THAT_MAY_END.format(
+        first="optimizer.step()", then="net(x).mean().backward()", mark="  # <- GK102"
+    ),
+    TWO_THAT_MAY_END.format(first="net(x).mean().backward()", then="optimizer.step()", mark=""),
+)
+
+
 @pytest.mark.parametrize("way", OVERLAYS)
 def test_a_default_that_may_be_written_over_is_a_setting(way: str) -> None:
     source = FAULTY[f"defaults that something unknown is laid over: {way}"]

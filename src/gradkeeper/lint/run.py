@@ -88,16 +88,17 @@ class Run:
 
     @property
     def goes_on(self) -> bool:
-        """It comes to a second step, with a backward between the two."""
-        stepped = credited = False
+        """An optimizer comes to its second step, with a backward between the two."""
         steps = any(isinstance(event, ev.Step) for event in self.tape)
+        credited: dict[str, bool] = {}
         for event in self.tape:
             if isinstance(event, ev.Step if steps else ev.Move):
-                if credited:
+                name = event.optimizer if isinstance(event, ev.Step) else ""
+                if credited.get(name):
                     return True
-                stepped = True
-            elif stepped and isinstance(event, ev.Backward):
-                credited = True
+                credited[name] = False
+            elif isinstance(event, ev.Backward):
+                credited = dict.fromkeys(credited, True)
         return False
 
     @property
