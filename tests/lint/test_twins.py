@@ -3511,6 +3511,36 @@ twins(
 )
 
 
+SIDES = """
+    import torch
+    from nets import Net, loader
+
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for number, x in enumerate(loader):
+        loss = torch.nn.functional.mse_loss(model(x), x, reduction="sum")
+        try:
+            loss.backward()
+        except RuntimeError:
+            optimizer.zero_grad()
+            continue
+        if (number + 1) % args.size == 0 or number + 1 == len(loader):
+            if args.early:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+            else:
+                {first}
+                {then}{mark}
+            optimizer.zero_grad()
+"""
+CLIP = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+twins(
+    "the other side of a setting, after windows and faults that showed nothing",
+    SIDES.format(first="optimizer.step()", then=CLIP, mark="  # <- GK304"),
+    SIDES.format(first=CLIP, then="optimizer.step()", mark=""),
+)
+
+
 @pytest.mark.parametrize("way", OVERLAYS)
 def test_a_default_that_may_be_written_over_is_a_setting(way: str) -> None:
     source = FAULTY[f"defaults that something unknown is laid over: {way}"]

@@ -157,9 +157,12 @@ class _Exploration:
                 self.runs.append(run)
                 self._go_on_from(run)
             if nothing_new >= PATIENCE:
-                # What was found may hang on a setting that was not tried the other way yet.
-                suspected = any(map(_tells, self.runs))
-                self.waiting = [plan for plan in self.waiting if suspected and plan.settings]
+                # What was found may hang on a setting that was not tried the other way yet; and
+                # where none was, all that was seen is one side of what people run.
+                worth_it = any(map(_tells, self.runs)) or not any(
+                    run.plan.settings for run in self.runs
+                )
+                self.waiting = [plan for plan in self.waiting if worth_it and plan.settings]
         tried = {setting for run in self.runs for setting in run.settings.items()}
         for run in self.runs:
             run.settled = all((key, not answer) in tried for key, answer in run.settings.items())
