@@ -3541,6 +3541,72 @@ twins(
 )
 
 
+WARMED_UP = """
+    class Trainer:
+        def __init__(self, model, optimizer, schedule, warmup, warm):
+            self.model, self.optimizer = model, optimizer
+            self.schedule, self.warmup, self.warm = schedule, warmup, warm
+
+        def _turn(self, x):
+            self.optimizer.zero_grad(){lost}
+            self.model(x).mean().backward(){mark}
+            {step}
+
+        def train(self, loader, start, epochs):
+            for epoch in range(start, epochs):
+                if not self.warm:
+                    self.schedule.step()
+                if self.warm:
+                    self.{moves}.step()
+                for x in loader:
+                    self._turn(x)
+                print(self.schedule.get_lr(), self.warmup.get_lr())
+"""
+twins(
+    "behind a test, a schedule moves on",
+    WARMED_UP.format(step="pass", moves="warmup", mark="  # <- GK107", lost=""),
+    WARMED_UP.format(step="self.optimizer.step()", moves="warmup", mark="", lost=""),
+)
+twins(
+    "behind a test, a schedule moves on, or an optimizer steps too late",
+    WARMED_UP.format(step="pass", moves="optimizer", mark="", lost="  # <- GK102"),
+    WARMED_UP.format(step="self.optimizer.step()", moves="schedule", mark="", lost=""),
+)
+
+
+AGENT = """
+    import torch
+    from agents import Agent, Policy
+
+    class Reinforce(Agent):
+        def __init__(self, config):
+            super().__init__(config)
+            self.done = False
+            self.policy = Policy(config.size)
+            self.optimizer = torch.optim.Adam(self.policy.parameters())
+
+        def step(self):
+            while not self.done:
+                self.state = self.next_state
+                if self.time_to_learn():
+                    self.learn()
+
+        def time_to_learn(self):
+            return self.done
+
+        def learn(self):
+            loss = self.loss_of(self.policy)
+            self.optimizer.zero_grad(){mark}
+            {first}
+            {then}
+"""
+twins(
+    "an optimizer's step is not the agent's",
+    AGENT.format(first="self.optimizer.step()", then="loss.backward()", mark="  # <- GK102"),
+    AGENT.format(first="loss.backward()", then="self.optimizer.step()", mark=""),
+)
+
+
 @pytest.mark.parametrize("way", OVERLAYS)
 def test_a_default_that_may_be_written_over_is_a_setting(way: str) -> None:
     source = FAULTY[f"defaults that something unknown is laid over: {way}"]

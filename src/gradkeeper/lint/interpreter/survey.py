@@ -36,8 +36,10 @@ from gradkeeper.lint.interpreter.vocabulary import (
     OF_NETWORKS,
     OF_OPTIMIZERS,
     OF_SCALERS,
+    OF_SCHEDULES,
     OF_STEPPED,
     OF_WEIGHTS,
+    OPTIMIZERS,
     SCHEDULES,
     SPENDS,
     WHEN_CALLED,
@@ -88,8 +90,11 @@ class Survey:
             for name, lines in self.functions.items()
             if any(id(line) not in self.methods for line in lines)
         }
+        others_step = self._makes_optimizers()
         for line in self.lines:
             for of, word in line.asks:
+                if word == "step" and not others_step and uses.get(of, NO_WORDS) & OF_OPTIMIZERS:
+                    continue  # an optimizer's, and none of the functions that are called so
                 if not of:
                     if word in plain:
                         line.refers.add(word)
@@ -126,6 +131,27 @@ class Survey:
         self._find_functions_that_train()
         Relevance(self.facts, self.files, self.lines, self.functions).find()
 
+    def _makes_optimizers(self) -> bool:
+        """What the program calls `step` may be that of its own optimizers: a class that has one is
+        made of PyTorch's, or is zeroed somewhere."""
+        if "zero_grad" in self.functions:
+            return True
+        imported = {
+            name.asname or name.name
+            for line in self.lines
+            if isinstance(line.node, ast.ImportFrom) and OPTIMIZERS in f"{line.node.module}."
+            for name in line.node.names
+        }
+        bases = (base for line in self.functions.get("step", ()) for base in self._bases_of(line))
+        return any(not imported.isdisjoint(words) or "optim" in words for words in bases)
+
+    def _bases_of(self, method: Line) -> Iterator[set[str]]:
+        """The words of each base of the class that a method lies in."""
+        for line in self.lines:
+            if isinstance(line.node, ast.ClassDef) and method in line.inside:
+                for base in line.node.bases:
+                    yield {last_name(part) for part in ast.walk(base)}
+
     def _note_makers(self) -> None:
         made = {name for name, found in self.facts.uses.items() if found & OF_MADE}
         calls = [
@@ -148,7 +174,8 @@ class Survey:
         self._note_pairs(calls)
 
     def _note_ticks(self) -> None:
-        """Where PyTorch's own schedules move on: that is no step, though it is called so."""
+        """Where schedules move on, PyTorch's own or what is used as one: that is no step, though
+        it is called so."""
         imported = {
             name.asname or name.name
             for line in self.lines
@@ -162,6 +189,11 @@ class Survey:
             if isinstance(line.node, ast.Assign) and isinstance(line.node.value, ast.Call)
             if _is_part(line.node.value.func, imported)
             for target in line.node.targets
+        }
+        schedules |= {
+            name
+            for name, found in self.facts.uses.items()
+            if found & OF_SCHEDULES and not found & OF_STEPPED
         }
         for line in self.lines if schedules else ():
             line.ticks = bool(line.steps_of) and line.steps_of <= schedules

@@ -51,7 +51,9 @@ NO_WORDS: frozenset[str] = frozenset()
 OF_OPTIMIZERS = words("zero_grad param_groups")
 OF_STEPPED = OF_OPTIMIZERS | words("unscale_ scale")
 OWNERS = words("self cls")
+OPTIMIZERS = "torch.optim."
 SCHEDULES = "torch.optim.lr_scheduler"
+OF_SCHEDULES = words("get_last_lr get_lr last_epoch step_update")
 OF_SCALERS = words("scale unscale_")
 SAVES = words("state_dict save")
 """What is worth running, though nothing is decided by it."""
