@@ -3574,6 +3574,46 @@ twins(
 )
 
 
+METERED = """
+    import torch
+    from nets import Net, {imported}
+
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    meter = {made}
+    for x in loader:
+        optimizer.zero_grad()
+        model(x).mean().backward(){mark}
+        meter.step()
+"""
+twins(
+    "what was given no weights cannot step them",
+    METERED.format(imported="Meter, loader", made="Meter()", mark="  # <- GK107"),
+    METERED.format(imported="Meter, loader", made="Meter(optimizer)", mark=""),
+)
+
+
+VALIDATED = """
+    import torch
+    from nets import Task, held_out, loader
+
+    task = Task()
+    optimizer = torch.optim.SGD(task.parameters(), lr=0.1)
+    for number, x in enumerate(loader):
+        optimizer.zero_grad()
+        task.train_step(x).loss.backward(){mark}
+        if number % 100 == 0:
+            {around}:
+                for y in held_out:
+                    print(task.valid_step(y))
+"""
+twins(
+    "a network that is only looked at takes no step",
+    VALIDATED.format(around="with torch.no_grad()", mark="  # <- GK107"),
+    VALIDATED.format(around="if args.validate", mark=""),
+)
+
+
 AGENT = """
     import torch
     from agents import Agent, Policy

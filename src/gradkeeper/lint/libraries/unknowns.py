@@ -73,6 +73,8 @@ class Roles:
         """Values out of sight that optimizers were put into, or that were made of them."""
         self.engines: dict[Hashable, Optimizer] = {}
         """What takes the steps of networks that do so themselves."""
+        self.weightless: set[Hashable] = set()
+        """Values that unseen code made of numbers and words alone, and that were given no more."""
         self.keepers: set[Hashable] = set()
         """Values out of sight that networks or parameters were put into."""
 
@@ -342,7 +344,8 @@ def _step(m: Machine, of: Unknown, call: Call) -> Value | None:
         return NONE
     if call.values() or of.data or not of.fixed:
         return None
-    if m.state(RunTape).backwards:
+    weightless = of.key in m.state(Roles).weightless and not m.items_of(of)
+    if m.state(RunTape).backwards and not weightless:
         m.state(RunTape).lose_sight(m, "something that is not seen steps")
     return NONE
 
@@ -523,7 +526,8 @@ def unseen(what: Value, call: Call) -> Value:
         _read_gradients(m, [receiver, *values] if receiver is not None else values)
         if _keeps_parameters(m, what) or leaves_in(what.sources()):
             m.state(RunTape).hooked = True  # `attack.backup_grad()`: what it puts back may be less
-    if guesses.may_step(last) and not ticks and _reaches_weights(m, what, values):
+    looks_only = not m.state(Modes).grad and receiver is not None and _is_network(m, receiver)
+    if guesses.may_step(last) and not (ticks or looks_only) and _reaches_weights(m, what, values):
         m.state(RunTape).lose_sight(m, f"`{last}`, which is not seen, may take a step")
     own = receiver is not None and _is_network(m, receiver)
     if (tensors or own or leaves_in(what.sources())) and m.state(Modes).grad:
@@ -537,6 +541,9 @@ def unseen(what: Value, call: Call) -> Value:
     if trained and receiver is not None:
         m.state(Roles).keepers.add(receiver.key)
         m.kept.append(receiver)
+    plain = all(type(value) is Constant for value in given)
+    if receiver is not None and not plain:
+        m.state(Roles).weightless.discard(receiver.key)
     inside = bool(m.loops)
     fresh = inside and not values and not what.fixed
     # Asked for again in the next round, it may say something else.
@@ -549,6 +556,8 @@ def unseen(what: Value, call: Call) -> Value:
             result = m.unknown(f"{what.text}()", what, *values, Constant(number))
     if result.fixed:
         m.state(Roles).given[result.key] = [value for value in values if isinstance(value, Unknown)]
+        if plain and receiver is None and not (holding or keeps or call.open):
+            m.state(Roles).weightless.add(result.key)
     if handed or holding:
         holders = m.state(Roles).holders
         holders[result.key] = {**handed, **holding}
@@ -613,6 +622,7 @@ def _keeps_parameters(m: Machine, what: Value) -> bool:
 def hold(m: Machine, what: Unknown, value: Value) -> None:
     """Something out of sight is given an optimizer as an attribute."""
     lend([value])
+    m.state(Roles).weightless.discard(what.key)
     for element in flatten([value]):
         role = role_of(m, element) if isinstance(element, Unknown) else element
         if isinstance(role, Optimizer):
