@@ -3614,6 +3614,36 @@ twins(
 )
 
 
+MADE_OUT_OF_SIGHT = """
+    from continual import Learner
+
+    class Mine(Learner):
+        def __init__(self, net{more}):
+            super().__init__(net)
+            self.optimizer = {made}
+
+        def observe(self, x, y):
+            loss = self.loss(self.net(x), y)
+            {zero}
+            loss.backward()
+            self.optimizer.step(){mark}
+            return loss.item()
+"""
+for handed, given in (("make()", "made"), ("self.make_optimizer()", "make.optimizer")):
+    twins(
+        f"an optimizer that an object had made for itself by {handed}",
+        MADE_OUT_OF_SIGHT.format(more="", made=handed, zero="pass", mark="  # <- GK101"),
+        MADE_OUT_OF_SIGHT.format(more="", made=handed, zero="self.optimizer.zero_grad()", mark=""),
+    )
+    twins(
+        f"an optimizer that was made by {handed}, or handed in as {given}",
+        MADE_OUT_OF_SIGHT.format(more="", made=handed, zero="pass", mark="  # <- GK101"),
+        MADE_OUT_OF_SIGHT.format(
+            more=f", {given.partition('.')[0]}", made=given, zero="pass", mark=""
+        ),
+    )
+
+
 AGENT = """
     import torch
     from agents import Agent, Policy

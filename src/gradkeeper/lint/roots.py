@@ -21,10 +21,11 @@ from gradkeeper.lint.interpreter.objects import (
     StaticMethod,
 )
 from gradkeeper.lint.interpreter.syntax import DEFINITIONS
-from gradkeeper.lint.interpreter.values import Call, Constant, Value
+from gradkeeper.lint.interpreter.values import Call, Constant, Unknown, Value
 from gradkeeper.lint.interpreter.vocabulary import CREDITS
 from gradkeeper.lint.libraries.optim import Optimizer
 from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape
+from gradkeeper.lint.libraries.unknowns import role_of
 from gradkeeper.model import events as ev
 
 WINDOW = 3
@@ -88,7 +89,7 @@ def start(m: Machine, project: Project, root: Root) -> None:
         built = len(m.state(RunTape).owners)
         call()
         if not any(owner.known for owner in m.state(RunTape).owners[built:]):
-            _again(m, project, node, call)
+            _again(m, project, node, call, of=instance)
     else:
         instance.attribute(m, node.name).call(Call(m))
 
@@ -122,16 +123,25 @@ def _go_through(m: Machine, project: Project, made: Value) -> None:
         made.for_each(m, take)
 
 
-def _again(m: Machine, project: Project, node: ast.AST, call: Callable[[], object]) -> None:
+def _again(
+    m: Machine,
+    project: Project,
+    node: ast.AST,
+    call: Callable[[], object],
+    *,
+    of: Value | None = None,
+) -> None:
     """A function that takes one step is called for every batch, by somebody who is not seen.
 
     Not where it is handed the optimizer: then its caller may do the rest. A base class that sets
-    one up for its subclasses leaves the rest to them, where they zero or step at all.
+    one up for its subclasses leaves the rest to them, where they zero or step at all; and so does
+    whoever uses an object that has one made for itself.
     """
     tape = m.state(RunTape)
     facts = project.facts
     counts = any(question.periodic for question in m.questions.values())
-    own = all(owner.known or owner.inherited for owner in tape.owners)
+    made = _made_for(m, of, node)
+    own = all(owner.known or owner.inherited or owner in made for owner in tape.owners)
     nobody_steps = not facts.steps_somewhere and own
     repeats = tape.steps or ((counts or nobody_steps) and tape.backwards)
     if id(node) in facts.whole_loops or not repeats:
@@ -152,6 +162,24 @@ def _again(m: Machine, project: Project, node: ast.AST, call: Callable[[], objec
         tape.note(m, ev.Batch, source="calls", site=m.site(node))
         m.calls += 1
         call()
+
+
+def _made_for(m: Machine, instance: Value | None, node: ast.AST) -> set[RecordedOwner]:
+    """The optimizers that an object had made for itself out of sight, before this method is called:
+    nobody handed them in."""
+    if not isinstance(instance, Instance):
+        return set()
+    set_here = {
+        part.attr
+        for part in ast.walk(node)
+        if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store)
+    }
+    roles = (
+        role_of(m, value)
+        for name, value in instance.attributes.items()
+        if isinstance(value, Unknown) and not value.given and name not in set_here
+    )
+    return {role.owner for role in roles if isinstance(role, Optimizer)}
 
 
 def _others_zero(m: Machine, project: Project, node: ast.AST) -> bool:
