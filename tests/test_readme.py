@@ -30,16 +30,22 @@ def load_generator() -> ModuleType:
 
 generate = load_generator()
 
+# A rank that ends while gloo's thread still holds the last exchange is aborted by torch 2.13 on a
+# busy machine: the thread asks for the GIL of an interpreter that is going down (pytorch#190489).
+# Nine of fifty such ends were, with or without destroy_process_group(); none that lingered.
+LINGER = "\n__import__('time').sleep(1)\n"
+
 
 @pytest.mark.parametrize("code", generate.python_blocks(README))
 def test_a_python_block_runs(code: str, tmp_path: Path) -> None:
+    of_ranks = "init_process_group" in code
     script = tmp_path / "train.py"
-    script.write_text(code)
+    script.write_text(code + (LINGER if of_ranks else ""))
 
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
 
     done = subprocess.run(
-        [sys.executable, *(launcher if "init_process_group" in code else []), script],
+        [sys.executable, *(launcher if of_ranks else []), script],
         cwd=tmp_path,
         capture_output=True,
         text=True,
