@@ -23,23 +23,51 @@ def test_who_names_no_command_is_shown_all_of_them(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(
-    ("words", "usage"),
+    ("words", "told"),
     [
-        ("check --nonsense train.py", "usage: gradkeeper check "),
-        ("rules --nonsense", "usage: gradkeeper rules "),
-        ("checkpoint show --nonsense runs", "usage: gradkeeper checkpoint show "),
+        (
+            "check --frmat json a.py",
+            "gradkeeper check: there is no option --frmat; did you mean --format?",
+        ),
+        (
+            "check --basline=old.json",
+            "gradkeeper check: there is no option --basline; did you mean --baseline?",
+        ),
+        ("check --nonsense", "gradkeeper check: there is no option --nonsense"),
+        ("rules more", "gradkeeper rules: too many words: more"),
+        (
+            "run --nomrs train.py",
+            "gradkeeper run: there is no option --nomrs; did you mean --norms?",
+        ),
+        (
+            "checkpoint show --nonsense runs",
+            "gradkeeper checkpoint show: there is no option --nonsense",
+        ),
+        ("--versoin", "gradkeeper: there is no option --versoin; did you mean --version?"),
+        ("chek src", "gradkeeper: there is no command chek; did you mean gradkeeper check?"),
+        ("nonsense", "gradkeeper: there is no command nonsense"),
+        (
+            "watch train.py",
+            "gradkeeper: there is no command watch; "
+            "did you mean gradkeeper run or gradkeeper check --watch?",
+        ),
+        (
+            "/dev/null",
+            "gradkeeper: there is no command /dev/null; did you mean gradkeeper check /dev/null?",
+        ),
     ],
 )
-def test_an_unknown_option_is_answered_with_how_that_command_is_used(
-    words: str, usage: str, capsys: pytest.CaptureFixture[str]
+def test_a_wrong_word_is_answered_with_what_was_probably_meant_and_one_line_of_usage(
+    words: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stop:
         main(words.split())
 
     assert stop.value.code == 2
-    told = capsys.readouterr().err
-    assert told.startswith(usage)
-    assert told.endswith("error: unrecognized arguments: --nonsense\n")
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == told
+    assert second.startswith("usage: gradkeeper ")
+    assert second.endswith(" --help tells more)")
 
 
 def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:

@@ -221,6 +221,40 @@ def test_an_unused_suppression_is_told(here: Path, capsys: pytest.CaptureFixture
     assert "clean.py:11: nothing to allow here: stale-gradient" in capsys.readouterr().err
 
 
+def test_without_a_path_the_folder_one_is_in_is_checked(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "src").mkdir()
+    (here / "src" / "train.py").write_text(STALE)
+
+    assert check() == 1
+
+    assert capsys.readouterr().out.startswith("src/train.py:")
+
+
+def test_a_binary_file_is_told_as_one(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "weights.py").write_bytes(b"\x80\x02\x00\xff")
+
+    assert check("weights.py") == 1
+
+    told = capsys.readouterr().out
+    assert "cannot be read as Python: it holds null bytes, as binary files and UTF-16 do" in told
+    assert "remedy: save it as UTF-8, or leave the file out" in told
+
+
+def test_a_missing_baseline_is_told_with_how_one_is_made(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "stale.py").write_text(STALE)
+
+    assert check("stale.py", "--baseline", "missing.json") == 2
+
+    assert capsys.readouterr().err == (
+        "gradkeeper check: the baseline missing.json cannot be read: "
+        "No such file or directory; --write-baseline makes one\n"
+    )
+
+
 def test_a_baseline_silences_what_is_old_and_tells_what_is_new(here: Path) -> None:
     (here / "stale.py").write_text(STALE)
 

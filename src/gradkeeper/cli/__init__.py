@@ -18,19 +18,19 @@ prove_resume  whether a script resumes exactly after kills
 doctor        what stands in the way of a resume that is equal bit for bit
 demo          three bugs, a kill and a statement, shown
 output        options and writing that commands which report findings share
+parser        help, and what is said of words that no command takes
 progress      a bar for commands that take a while
 streams       standard streams that nobody may read any more
 errors        what ends a command with a message and exit code 2
 """
 
-import argparse
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 from gradkeeper.cli.errors import CliError
+from gradkeeper.cli.parser import Parser, no_such_command
 from gradkeeper.cli.streams import complain, settle
 
 COMMANDS = (
@@ -62,9 +62,11 @@ def _run(given: Sequence[str]) -> int:
     if not given:
         parser.print_help(sys.stderr)
         return 2
+    if given[0] not in COMMANDS and given[0] not in parser.option_words():
+        no_such_command(parser, given[0], COMMANDS)
     args, unknown = parser.parse_known_args(given)
     if unknown:
-        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        args.parser.no_such_option(unknown)
     try:
         return int(args.run(args))
     except CliError as error:
@@ -75,44 +77,24 @@ def _run(given: Sequence[str]) -> int:
         return 0
 
 
-def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
+def build_parser(arguments: Sequence[str] = ()) -> Parser:
     """The parser for these arguments; unless they begin with a command, it knows all of them."""
     from gradkeeper import __version__
 
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="gradkeeper",
         description="Every gradient a loss produces should reach the weights exactly once.",
-        formatter_class=Help,
+        epilog="Begin with `gradkeeper check` in the folder of your code: it runs none of it.",
     )
     parser.add_argument("--version", action="version", version=f"gradkeeper {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     named = [name for name in COMMANDS if name in arguments[:1]]
     for command in map(load, named or COMMANDS):
-        subparser = commands.add_parser(
-            command.NAME, help=command.HELP, description=command.HELP, formatter_class=Help
-        )
+        subparser = commands.add_parser(command.NAME, help=command.HELP, description=command.HELP)
         command.configure(subparser)
         # which tells how the command is used
         subparser.set_defaults(run=command.run, parser=subparser)
     return parser
-
-
-class Help(argparse.HelpFormatter):
-    """As wide as the terminal. One is made for each option, and the parser's own way to ask for
-    the width loads every kind of archive there is."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=_columns() - 2)
-
-
-def _columns() -> int:
-    told = os.environ.get("COLUMNS", "")
-    if told.isdecimal() and int(told):
-        return int(told)
-    try:
-        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
-    except (AttributeError, ValueError, OSError):
-        return 80
 
 
 def load(name: str) -> Any:

@@ -37,7 +37,18 @@ INTERRUPTED = 130
 def configure(parser: argparse.ArgumentParser) -> None:
     from gradkeeper.report import FORMATS
 
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="files, folders, - for stdin")
+    parser.usage = "gradkeeper check [options] [PATH ...]"
+    parser.epilog = (
+        "Exit 0: nothing found; 1: something was found; 2: could not run, or not to the end of "
+        "each file. CODES: GK101, GK1 for all that begin so, or a name; commas between several."
+    )
+    parser.add_argument(
+        "paths",
+        nargs="*",
+        default=["."],
+        metavar="PATH",
+        help="files, folders, - for stdin; without any, the folder you are in",
+    )
     parser.add_argument("--format", choices=FORMATS, default="text", help="text by default")
     parser.add_argument(
         "--also",
@@ -285,7 +296,10 @@ def _unknown(
 
     try:
         known = load_baseline(args.baseline.read_text(encoding="utf-8"))
-    except (OSError, ValueError, KeyError, AttributeError) as error:
+    except OSError as error:
+        why = f"{error.strerror}; --write-baseline makes one"
+        raise CliError(f"the baseline {args.baseline} cannot be read: {why}") from None
+    except (ValueError, KeyError, AttributeError) as error:
         raise CliError(f"the baseline {args.baseline} cannot be read: {error}") from None
     return fresh(findings, known, partial(_print_of, held=held))
 

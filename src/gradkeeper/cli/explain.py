@@ -13,7 +13,9 @@ HELP = "explain a rule: what it finds, how to see it, how to fix it"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rule", help="a code or a name, such as GK101 or stale-gradient")
+    parser.add_argument(
+        "rule", metavar="RULE", help="a code or a name, such as GK101 or stale-gradient"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -58,6 +58,12 @@ def unparsable(error: Exception, path: str, text: str = "") -> Finding:
         detail="nothing in this file was checked",
         remedy="mend the syntax, or leave the file out",
     )
+    if "\0" in text:
+        return replace(
+            found,
+            message="cannot be read as Python: it holds null bytes, as binary files and UTF-16 do",
+            remedy="save it as UTF-8, or leave the file out",
+        )
     version = needed(text)
     if version is None:
         return found
