@@ -1,9 +1,13 @@
 """Stand-ins for what programs import, by full dotted names: ordinary classes that emit events.
 
 leaves        parameters that were never told apart, and how they are
+factors       what a loss is multiplied by on its way
 recording     the tape of a run while it is being written
 settling      what is settled when it has ended: whose parameters, which losses, which accounts
-tensors       tensors, parameters and their gradients: where a value comes from
+provenance    where a value comes from, and the modes in which it is computed
+gradients     what happens to gradients and weights: backward(), and by hand
+tensors       tensors, parameters and `.grad`, as a program sees them
+parameters    model.parameters() and its like: which parameters a value stands for
 data          loaders and samplers: what they hand out, in which order, from where on
 nn            torch.nn: modules, layers, losses
 optim         torch.optim: optimizers, their groups, schedulers

@@ -16,12 +16,15 @@ from gradkeeper.lint.interpreter.state import LONGEST_WINDOW
 from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Unknown, Value
 from gradkeeper.lint.libraries import amp, unknowns
 from gradkeeper.lint.libraries.data import Loader, lend
+from gradkeeper.lint.libraries.factors import ONE, UNKNOWN_FACTOR, Factor
+from gradkeeper.lint.libraries.gradients import retains
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
 from gradkeeper.lint.libraries.nn import StateDict, module_of
 from gradkeeper.lint.libraries.optim import Frameworks, Scheduler, optimizer_of
+from gradkeeper.lint.libraries.provenance import Modes
 from gradkeeper.lint.libraries.python import OpenRange
-from gradkeeper.lint.libraries.recording import ONE, UNKNOWN_FACTOR, Factor, RecordedOwner, RunTape
-from gradkeeper.lint.libraries.tensors import Modes, credit, retains
+from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape
+from gradkeeper.lint.libraries.tensors import credit
 from gradkeeper.lint.libraries.torch import NoSync, clip
 from gradkeeper.model import events as ev
 

@@ -9,8 +9,9 @@ from gradkeeper.lint.interpreter.objects import StandIn, visible
 from gradkeeper.lint.interpreter.values import NONE, Call, Condition, Constant, Value
 from gradkeeper.lint.libraries.nn import StateDict
 from gradkeeper.lint.libraries.optim import Optimizer, take_step
+from gradkeeper.lint.libraries.provenance import Modes
 from gradkeeper.lint.libraries.recording import RunTape
-from gradkeeper.lint.libraries.tensors import Modes, as_tensor
+from gradkeeper.lint.libraries.tensors import as_tensor
 from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from gradkeeper.lint.interpreter.values import NONE, Call, Value
 from gradkeeper.lint.libraries import optim, torch
 from gradkeeper.lint.libraries.nn import StateDict
 from gradkeeper.lint.libraries.optim import Optimizer
+from gradkeeper.lint.libraries.parameters import Params
 from gradkeeper.lint.libraries.python import NullContext
-from gradkeeper.lint.libraries.tensors import Params, Tensor, as_tensor, credit
+from gradkeeper.lint.libraries.tensors import Tensor, as_tensor, credit
 from gradkeeper.lint.libraries.unknowns import as_optimizer
 
 if TYPE_CHECKING:

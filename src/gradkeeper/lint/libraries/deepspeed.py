@@ -8,12 +8,13 @@ from gradkeeper.lint.interpreter.containers import Tuple
 from gradkeeper.lint.interpreter.objects import BuiltIn, LibraryClass, flatten, visible
 from gradkeeper.lint.interpreter.values import NONE, Call, Unknown, Value
 from gradkeeper.lint.libraries import optim
+from gradkeeper.lint.libraries.factors import UNKNOWN_FACTOR
 from gradkeeper.lint.libraries.leaves import atoms, words
 from gradkeeper.lint.libraries.nn import module_of, unseen_network
 from gradkeeper.lint.libraries.optim import Scheduler, optimizer_of
+from gradkeeper.lint.libraries.provenance import OPEN
 from gradkeeper.lint.libraries.python import NullContext
-from gradkeeper.lint.libraries.recording import UNKNOWN_FACTOR
-from gradkeeper.lint.libraries.tensors import OPEN, as_tensor, credit
+from gradkeeper.lint.libraries.tensors import as_tensor, credit
 from gradkeeper.lint.libraries.torch import Wrapper
 from gradkeeper.lint.libraries.unknowns import as_module
 

@@ -16,12 +16,14 @@ from gradkeeper.lint.interpreter.objects import (
 from gradkeeper.lint.interpreter.values import NONE, TRUE, Call, Condition, Unknown, Value
 from gradkeeper.lint.libraries import amp, unknowns
 from gradkeeper.lint.libraries.data import lend
+from gradkeeper.lint.libraries.gradients import retains
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
 from gradkeeper.lint.libraries.nn import LoadedState, StateDict, module_of
 from gradkeeper.lint.libraries.optim import optimizer_of
+from gradkeeper.lint.libraries.parameters import Params
 from gradkeeper.lint.libraries.python import NullContext
 from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape
-from gradkeeper.lint.libraries.tensors import Params, credit, retains
+from gradkeeper.lint.libraries.tensors import credit
 from gradkeeper.lint.libraries.torch import NoSync, clip
 from gradkeeper.model import events as ev
 

@@ -19,10 +19,12 @@ from gradkeeper.lint.interpreter.objects import (
 from gradkeeper.lint.interpreter.values import NONE, TRUE, Call, Condition, Constant, Unknown, Value
 from gradkeeper.lint.libraries import fabric
 from gradkeeper.lint.libraries.driving import Framework, call_with, drive, method_of
+from gradkeeper.lint.libraries.gradients import retains
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
 from gradkeeper.lint.libraries.nn import Module
 from gradkeeper.lint.libraries.optim import Optimizer, Scheduler, optimizer_of
-from gradkeeper.lint.libraries.tensors import Params, credit, retains
+from gradkeeper.lint.libraries.parameters import Params
+from gradkeeper.lint.libraries.tensors import credit
 from gradkeeper.lint.libraries.torch import clip
 from gradkeeper.lint.libraries.unknowns import as_optimizer
 

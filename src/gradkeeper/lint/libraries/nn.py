@@ -25,18 +25,12 @@ from gradkeeper.lint.interpreter.values import (
     Unknown,
     Value,
 )
+from gradkeeper.lint.libraries.gradients import takes_over
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in, words
+from gradkeeper.lint.libraries.parameters import Params
+from gradkeeper.lint.libraries.provenance import DISK, Modes, Pass
 from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape
-from gradkeeper.lint.libraries.tensors import (
-    DISK,
-    Modes,
-    Param,
-    Params,
-    Pass,
-    Tensor,
-    mix,
-    takes_over,
-)
+from gradkeeper.lint.libraries.tensors import Param, Tensor, mix
 from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:

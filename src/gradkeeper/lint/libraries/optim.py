@@ -12,8 +12,8 @@ from gradkeeper.lint.interpreter.objects import BuiltIn, Function, StandIn, visi
 from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Provenance, Times, Value
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in, words
 from gradkeeper.lint.libraries.nn import StateDict, zero
+from gradkeeper.lint.libraries.parameters import Params, parameters_in
 from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape
-from gradkeeper.lint.libraries.tensors import Params, parameters_in
 from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:

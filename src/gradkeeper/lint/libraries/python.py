@@ -43,7 +43,8 @@ from gradkeeper.lint.libraries.data import Opened, StatefulLoader
 from gradkeeper.lint.libraries.leaves import words
 from gradkeeper.lint.libraries.nn import Module, module_of
 from gradkeeper.lint.libraries.optim import Optimizer, Scheduler
-from gradkeeper.lint.libraries.tensors import Param, Params, Tensor, mix
+from gradkeeper.lint.libraries.parameters import Params
+from gradkeeper.lint.libraries.tensors import Param, Tensor, mix
 
 if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine

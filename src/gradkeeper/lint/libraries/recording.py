@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from gradkeeper.lint.libraries.factors import Factor
 from gradkeeper.lint.libraries.leaves import Leaf
 from gradkeeper.model import events as ev
 from gradkeeper.model.site import Site
@@ -70,69 +71,6 @@ class Graph:
     """That of a loss. `freed_at`: after how many steps a backward went through it for good."""
 
     freed_at: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Factor:
-    """What a loss was multiplied by: a number, and unknown numbers above and below the line."""
-
-    number: float | None = 1.0
-    above: tuple[Hashable, ...] = ()
-    below: tuple[Hashable, ...] = ()
-    by_data: bool = False
-    """Also by numbers that come with the batch: items in it, a mask's sum."""
-    divisors: tuple[Hashable, ...] = field(default=(), compare=False)
-    """What it was divided by, one after the other: numbers, and keys of unknown ones."""
-    terms: int = field(default=1, compare=False)
-    """Of how many losses it is the sum."""
-
-    def times(self, other: Factor) -> Factor:
-        if other is ONE and not (self.above and self.below):
-            return self
-        number = None
-        if self.number is not None and other.number is not None:
-            number = self.number * other.number
-        above, below = [*self.above, *other.above], [*self.below, *other.below]
-        for key in list(above):
-            if key in below:
-                above.remove(key)
-                below.remove(key)
-        return Factor(
-            number,
-            tuple(above),
-            tuple(below),
-            self.by_data or other.by_data,
-            self.divisors + other.divisors,
-            self.terms,
-        )
-
-    def twice(self, numbers: dict[Hashable, int]) -> int | None:
-        """The number by which it was divided, and then divided again. One half may be a loss's
-        own; what goes by the same name is not."""
-        if len(self.divisors) != 2 or self.divisors[0] != self.divisors[1]:
-            return None
-        (found, _) = self.divisors
-        if isinstance(found, float):
-            return int(found) if found.is_integer() and found > HALVED else None
-        number = numbers.get(found)
-        return number if number is not None and number > 1 else None
-
-    def value(self, numbers: dict[Hashable, int]) -> float | None:
-        result = self.number
-        for key in self.above:
-            known = numbers.get(key)
-            result = None if known is None or result is None else result * known
-        for key in self.below:
-            known = numbers.get(key)
-            result = None if not known or result is None else result / known
-        if self.by_data and result == 1.0:
-            return None  # items of this batch, or of the whole window?
-        return result
-
-
-HALVED = 2
-ONE = Factor()
-UNKNOWN_FACTOR = Factor(None)
 
 
 class RunTape:

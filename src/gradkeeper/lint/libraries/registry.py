@@ -41,8 +41,9 @@ from gradkeeper.lint.libraries import (
 from gradkeeper.lint.libraries.driving import Framework
 from gradkeeper.lint.libraries.nn import MODULE, Module, module_of, take_along, unseen_network
 from gradkeeper.lint.libraries.optim import stranger
+from gradkeeper.lint.libraries.provenance import Fetched
 from gradkeeper.lint.libraries.recording import RunTape
-from gradkeeper.lint.libraries.tensors import Fetched, Finite, Param, weigh
+from gradkeeper.lint.libraries.tensors import Finite, Param, weigh
 from gradkeeper.lint.libraries.torch import InMode, NoSync
 from gradkeeper.model import events as ev
 

@@ -10,16 +10,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from gradkeeper.lint import guesses
+from gradkeeper.lint.libraries.factors import ONE, UNKNOWN_FACTOR, Factor
 from gradkeeper.lint.libraries.leaves import Leaf, atoms
-from gradkeeper.lint.libraries.recording import (
-    ONE,
-    UNKNOWN_FACTOR,
-    Factor,
-    Note,
-    RecordedOwner,
-    RunTape,
-    expanded,
-)
+from gradkeeper.lint.libraries.recording import Note, RecordedOwner, RunTape, expanded
 from gradkeeper.model import events as ev
 from gradkeeper.model.site import Site
 

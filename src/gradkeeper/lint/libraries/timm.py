@@ -12,7 +12,8 @@ from gradkeeper.lint.libraries.amp import GradScaler
 from gradkeeper.lint.libraries.leaves import words
 from gradkeeper.lint.libraries.nn import StateDict, module_of
 from gradkeeper.lint.libraries.optim import Scheduler, optimizer_of
-from gradkeeper.lint.libraries.tensors import Params, Tensor, as_tensor, credit
+from gradkeeper.lint.libraries.parameters import Params
+from gradkeeper.lint.libraries.tensors import Tensor, as_tensor, credit
 from gradkeeper.lint.libraries.unknowns import as_module, as_optimizer, kind_of
 
 if TYPE_CHECKING:

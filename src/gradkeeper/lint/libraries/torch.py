@@ -32,26 +32,21 @@ from gradkeeper.lint.libraries.data import (
     sampler_in,
     share_out,
 )
+from gradkeeper.lint.libraries.gradients import moved, retains, uses_gradient, within_step
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
 from gradkeeper.lint.libraries.nn import Module, StateDict, module_of
+from gradkeeper.lint.libraries.parameters import parameters_in
+from gradkeeper.lint.libraries.provenance import Fetched, Made, Modes
 from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape
 from gradkeeper.lint.libraries.tensors import (
     QUESTIONS,
-    Fetched,
     Finite,
     Grad,
-    Made,
-    Modes,
     Param,
     Tensor,
     as_tensor,
     credit,
     mix,
-    moved,
-    parameters_in,
-    retains,
-    uses_gradient,
-    within_step,
 )
 from gradkeeper.lint.libraries.unknowns import as_module, copied
 from gradkeeper.model import events as ev
@@ -400,7 +395,7 @@ def _foreach(call: Call, name: str) -> Value:
             else:
                 m.state(RunTape).note(m, ev.Adjust, element.of.leaves)
         elif isinstance(element, Param):
-            moved(m, element, tuple(call.args[1:]))
+            moved(m, element.leaves, tuple(call.args[1:]))
     return NONE
 
 

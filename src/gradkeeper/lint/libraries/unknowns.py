@@ -21,6 +21,8 @@ from gradkeeper.lint.interpreter.objects import (
 from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Either, Unknown, Value
 from gradkeeper.lint.libraries.amp import GradScaler
 from gradkeeper.lint.libraries.data import lend
+from gradkeeper.lint.libraries.factors import UNKNOWN_FACTOR
+from gradkeeper.lint.libraries.gradients import retains
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in, words
 from gradkeeper.lint.libraries.nn import SAME, Module, Parts, module_of, unseen_network
 from gradkeeper.lint.libraries.optim import (
@@ -30,18 +32,9 @@ from gradkeeper.lint.libraries.optim import (
     stranger,
     take_step,
 )
-from gradkeeper.lint.libraries.recording import UNKNOWN_FACTOR, RecordedOwner, RunTape
-from gradkeeper.lint.libraries.tensors import (
-    OPEN,
-    OWN_LOSS,
-    QUESTIONS,
-    Finite,
-    Modes,
-    Tensor,
-    credit,
-    mix,
-    retains,
-)
+from gradkeeper.lint.libraries.provenance import OPEN, OWN_LOSS, Modes
+from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape
+from gradkeeper.lint.libraries.tensors import QUESTIONS, Finite, Tensor, credit, mix
 from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:
