@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 # Run as a file, it is in no package.
-from docs import pages, reference  # noqa: E402
+from docs import pages, reference, screenshots  # noqa: E402
 from docs.tables import with_tables  # noqa: E402
 
 README = ROOT / "README.md"
@@ -144,6 +144,8 @@ def main(words: list[str]) -> int:
         return int(bool(old))
     for file in old:
         file.write_text(wanted[file])
+    picture = screenshots.found_in(ROOT / screenshots.FIRST_OF_README)
+    (screenshots.IMAGES / screenshots.FIRST_PICTURE).write_text(picture)
     write_pages()
     write_benchmarks()
     (ROOT / "docs" / "reference.md").write_text(reference.page())

@@ -18,10 +18,14 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from docs.browser import browsing, is_here  # noqa: E402  (run as a file, it is in no package)
+from gradkeeper.lint import check_source  # noqa: E402
+from gradkeeper.rules import ALL  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 SCRIPTS = ROOT / "docs" / "shown"
 FIRST_OF_README = "examples/exchanged_too_early.py"
+FIRST_PICTURE = "found.svg"
+LINES_ABOVE = 6
 NEXT_FINDING = "document.dispatchEvent(new KeyboardEvent('keydown', {key: 'n'}))"
 TO_TIMELINE = "document.querySelector('#time').scrollIntoView()"
 PRINTED = "statement-print.png"
@@ -71,7 +75,29 @@ def run(folder: Path, *words: str) -> str:
 
 def terminal(command: str, output: str) -> str:
     """What a terminal shows, as an SVG that any page can hold."""
-    lines = [f"\x1b[1m$ {command}\x1b[0m", *output.rstrip().splitlines()]
+    return drawn([f"\x1b[1m$ {command}\x1b[0m", *output.rstrip().splitlines()])
+
+
+def found_in(script: Path) -> str:
+    """A script's only finding, under the lines that lead to it: README begins with one."""
+    source = script.read_text()
+    name = script.relative_to(ROOT).as_posix()
+    (found,) = check_source(source, name, ALL).findings
+    code = source.splitlines()
+    first = max(0, found.line - LINES_ABOVE - 1)
+    return drawn(
+        [
+            f"\x1b[1m{name}:{found.line}\x1b[0m  \x1b[1;31m{found.rule} {found.name}\x1b[0m",
+            *(
+                f"\x1b[2m{number:5} |\x1b[0m {line}"
+                for number, line in enumerate(code[first : found.line], first + 1)
+            ),
+            f"\x1b[2m      |\x1b[0m {' ' * (found.column - 1)}\x1b[1;31m^ {found.message}\x1b[0m",
+        ]
+    )
+
+
+def drawn(lines: list[str]) -> str:
     width = 24 + 8 * max(len(PAINTED.sub(r"\2", line)) for line in lines)
     height = 28 + 20 * len(lines)
     rows = "".join(

@@ -120,7 +120,7 @@ save_file(weights, "llama/model.safetensors")
 """
 """Weights as others leave them."""
 ELSEWHERE = {
-    "uvx --from . gradkeeper check path/to/your/code": "test_package.py: of the wheel, with --slow",
+    "uvx --from . gradkeeper check examples": "test_package.py: of the wheel, with --slow",
     "gradkeeper check --watch src/": "cli/test_watch.py: it ends by Ctrl-C only",
     "gradkeeper doctor --probe train.py:probe": "cli/test_doctor.py: with a probe",
     "gradkeeper run train_with_accelerate.py": "examples/test_peers.py: with --slow, Accelerate",
