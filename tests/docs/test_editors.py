@@ -1,9 +1,11 @@
 """What the page about editors tells to write can be read, and fits what the commands print."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -58,18 +60,36 @@ def test_the_task_finds_place_code_and_message_in_what_is_printed(
     assert message[1] == "step() applies the gradient of line 6 a second time"
 
 
+OPENED = """
+local function found_in(file)
+  vim.cmd("edit " .. file)
+  vim.wait(120000, function() return #vim.diagnostic.get(0) > 0 end, 50)
+  return #vim.diagnostic.get(0)
+end
+local found = { found_in("one.py"), found_in("two.py") }
+local servers = #(vim.lsp.get_clients or vim.lsp.get_active_clients)()
+io.stdout:write(table.concat({ found[1], found[2], servers }, " "))
+vim.cmd("qa!")
+"""
+
+
 @pytest.mark.skipif(shutil.which("nvim") is None, reason="Neovim is not here (Debian: neovim)")
-def test_neovim_takes_its_settings(tmp_path: Path) -> None:
+def test_with_these_settings_one_server_tells_neovim_of_both_files(tmp_path: Path) -> None:
+    pytest.importorskip("pygls", reason="the extra lsp is not installed")
     [settings] = blocks("lua")
     (tmp_path / "init.lua").write_text(settings)
+    (tmp_path / "opened.lua").write_text(OPENED)
+    for name in ("one.py", "two.py"):
+        (tmp_path / name).write_text(STALE)
 
     done = subprocess.run(
-        ["nvim", "--headless", "-u", "init.lua", "-i", "NONE", "-n", "-c", "qa!"],
+        ["nvim", "--headless", "-u", "init.lua", "-i", "NONE", "-n", "-c", "luafile opened.lua"],
         cwd=tmp_path,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "1 1 1", done.stderr
