@@ -20,7 +20,8 @@ from gradkeeper.lint.files import find
 from gradkeeper.model.finding import Finding, Severity
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "wild.md"
-ROW = re.compile(r"^\| (\S+/\S+) \| ([0-9a-f]{12}) \| (.+?) \| (GK\d+) \| (.+?) \|$", re.M)
+COMMIT = r"\[?([0-9a-f]{12})(?:\]\(\S+\))?"
+ROW = re.compile(rf"^\| (\S+/\S+) \| {COMMIT} \| (.+?) \| (GK\d+) \| (.+?) \|$", re.M)
 PLACE = re.compile(r"^(.+?):(?:cell (\d+):)?(\d+)$")
 
 

@@ -87,12 +87,33 @@ def test_what_shows_only_with_its_callers_is_told(folder: Path) -> None:
     assert wild.main([str(folder)]) == 0
 
 
+PAGE = (Path(__file__).parents[2] / "docs" / "wild.md").read_text()
+
+
 def test_every_row_of_the_page_is_understood() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "wild.md").read_text()
-    rows = re.findall(r"^\| (?!repository \|).*\|$", page, re.M)
+    rows = re.findall(r"^\| (?!repository \|).*\|$", PAGE, re.M)
 
-    found = list(wild.claims(page))
+    found = list(wild.claims(PAGE))
 
-    assert len(wild.ROW.findall(page)) == len([row for row in rows if "---" not in row]) > 10
+    assert len(wild.ROW.findall(PAGE)) == len([row for row in rows if "---" not in row]) > 10
     assert {one.rule for one in found} <= {rule.code for rule in ALL}
-    assert "None was reported upstream by us" in page
+    assert "None was reported upstream by us" in PAGE
+
+
+def test_the_page_counts_its_repositories_and_places() -> None:
+    found = list(wild.claims(PAGE))
+
+    repositories = len({one.repository for one in found})
+    assert f"{repositories} public repositories, at {len(found)} places," in PAGE
+
+
+def test_a_commit_leads_to_its_own_tree() -> None:
+    links = re.findall(r"\| (\S+) \| \[(\w+)\]\((\S+)\) \|", PAGE)
+
+    assert len(links) == len(wild.ROW.findall(PAGE))
+    assert all(to == f"https://github.com/{name}/tree/{commit}" for name, commit, to in links)
+
+
+def test_a_row_stands_below_the_heading_of_its_rule() -> None:
+    for heading, body in re.findall(r"^## .*\((GK\d+)\)$(.*?)(?=^## |\Z)", PAGE, re.M | re.S):
+        assert {one.rule for one in wild.claims(body)} == {heading}
