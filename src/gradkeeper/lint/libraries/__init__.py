@@ -15,7 +15,9 @@ amp           torch.amp: autocast and gradient scaling
 unknowns      what an unknown value turns out to be, by what is done with it
 torch         torch itself, by dotted names: functions, modes, data, wrappers
 distributed   ranks: FSDP2, ZeRO, RPC optimizers, horovod
-python        Python's own functions and modules, tqdm and argparse among them
+builtins      Python's own functions: range, isinstance, filter and the like
+iterators     itertools
+standard_library  Python's modules, numpy and tqdm, as far as programs that train use them
 accelerate    Accelerate: windows, prepared optimizers and schedulers
 fabric        Lightning Fabric
 driving       frameworks that call the program, and in which order

@@ -15,6 +15,7 @@ from gradkeeper.lint.interpreter.objects import BuiltIn, LibraryClass, StandIn, 
 from gradkeeper.lint.interpreter.state import LONGEST_WINDOW
 from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Unknown, Value
 from gradkeeper.lint.libraries import amp, unknowns
+from gradkeeper.lint.libraries.builtins import OpenRange
 from gradkeeper.lint.libraries.data import Loader, lend
 from gradkeeper.lint.libraries.factors import ONE, UNKNOWN_FACTOR, Factor
 from gradkeeper.lint.libraries.gradients import retains
@@ -22,7 +23,6 @@ from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
 from gradkeeper.lint.libraries.nn import StateDict, module_of
 from gradkeeper.lint.libraries.optim import Frameworks, Scheduler, optimizer_of
 from gradkeeper.lint.libraries.provenance import Modes
-from gradkeeper.lint.libraries.python import OpenRange
 from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape
 from gradkeeper.lint.libraries.tensors import credit
 from gradkeeper.lint.libraries.torch import NoSync, clip

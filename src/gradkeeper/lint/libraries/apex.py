@@ -11,7 +11,7 @@ from gradkeeper.lint.libraries import optim, torch
 from gradkeeper.lint.libraries.nn import StateDict
 from gradkeeper.lint.libraries.optim import Optimizer
 from gradkeeper.lint.libraries.parameters import Params
-from gradkeeper.lint.libraries.python import NullContext
+from gradkeeper.lint.libraries.standard_library import NullContext
 from gradkeeper.lint.libraries.tensors import Tensor, as_tensor, credit
 from gradkeeper.lint.libraries.unknowns import as_optimizer
 

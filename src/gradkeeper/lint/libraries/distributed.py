@@ -11,7 +11,7 @@ from gradkeeper.lint.libraries.leaves import atoms, words
 from gradkeeper.lint.libraries.nn import module_of
 from gradkeeper.lint.libraries.optim import Optimizer, optimizer_of
 from gradkeeper.lint.libraries.provenance import Modes
-from gradkeeper.lint.libraries.python import NullContext
+from gradkeeper.lint.libraries.standard_library import NullContext
 from gradkeeper.lint.libraries.unknowns import as_module, as_optimizer, kind_of
 
 if TYPE_CHECKING:

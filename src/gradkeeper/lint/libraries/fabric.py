@@ -21,8 +21,8 @@ from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
 from gradkeeper.lint.libraries.nn import LoadedState, StateDict, module_of
 from gradkeeper.lint.libraries.optim import optimizer_of
 from gradkeeper.lint.libraries.parameters import Params
-from gradkeeper.lint.libraries.python import NullContext
 from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape
+from gradkeeper.lint.libraries.standard_library import NullContext
 from gradkeeper.lint.libraries.tensors import credit
 from gradkeeper.lint.libraries.torch import NoSync, clip
 from gradkeeper.model import events as ev

@@ -18,8 +18,8 @@ from gradkeeper.lint.libraries.leaves import words
 from gradkeeper.lint.libraries.networks import network
 from gradkeeper.lint.libraries.nn import zero
 from gradkeeper.lint.libraries.optim import Optimizer, optimizer_of, take_step
-from gradkeeper.lint.libraries.python import NullContext
 from gradkeeper.lint.libraries.recording import RunTape
+from gradkeeper.lint.libraries.standard_library import NullContext
 from gradkeeper.lint.libraries.transformers import make_trainer
 from gradkeeper.model import events as ev
 

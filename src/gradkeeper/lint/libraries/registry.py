@@ -23,6 +23,7 @@ from gradkeeper.lint.interpreter.values import Call, Condition, Constant, Proven
 from gradkeeper.lint.libraries import (
     accelerate,
     apex,
+    builtins,
     data,
     deepspeed,
     distributed,
@@ -32,7 +33,7 @@ from gradkeeper.lint.libraries import (
     lightning,
     networks,
     optimizers,
-    python,
+    standard_library,
     timm,
     torch,
     transformers,
@@ -75,7 +76,7 @@ PACKAGES: dict[str, Find] = {
     "composer": optimizers.find_composer,
     **dict.fromkeys(optimizers.PLAIN, optimizers.find_plain),
     **dict.fromkeys(networks.PACKAGES, networks.find),
-    **dict.fromkeys(python.PACKAGES, python.find),
+    **dict.fromkeys(standard_library.PACKAGES, standard_library.find),
 }
 SHOWN = (accelerate.Accelerator, fabric.Fabric)
 """Objects of frameworks that programs hand around, and that their use alone makes known."""
@@ -109,7 +110,7 @@ class StandardLibraries:
         return find
 
     def builtin(self, m: Machine, name: str) -> Value | None:
-        return python.builtin(name)
+        return builtins.builtin(name)
 
     def starred(self, m: Machine, name: str) -> Value | None:
         dotted = guesses.STARRED.get(name)
@@ -123,7 +124,7 @@ class StandardLibraries:
                 return made
             if isinstance(base, LibraryClass):
                 return self._library_half(m, base, instance, call)
-            content = python.content(base, instance, call)
+            content = builtins.content(base, instance, call)
             if content is not None:
                 return content
         for base in instance.cls.libraries():

@@ -1,10 +1,8 @@
-"""Python's own functions and modules, as far as programs that train use them."""
+"""Python's own functions: range, isinstance, filter and the like."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint.interpreter.containers import Collection, Dict, List, Range, Set, Tuple
@@ -16,9 +14,6 @@ from gradkeeper.lint.interpreter.objects import (
     Generator,
     Instance,
     Iterated,
-    LibraryClass,
-    Partial,
-    StandIn,
     Super,
     Zipped,
     as_list,
@@ -28,17 +23,14 @@ from gradkeeper.lint.interpreter.values import (
     FALSE,
     NONE,
     TRUE,
-    Body,
     Call,
     Condition,
     Constant,
     Count,
-    Provenance,
     Unknown,
     Value,
     truth_value,
 )
-from gradkeeper.lint.libraries import unknowns
 from gradkeeper.lint.libraries.data import Opened, StatefulLoader
 from gradkeeper.lint.libraries.leaves import words
 from gradkeeper.lint.libraries.nn import Module, module_of
@@ -48,6 +40,7 @@ from gradkeeper.lint.libraries.tensors import Param, Tensor, mix
 
 if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine
+
 
 Work = Callable[[Call], Value]
 
@@ -81,7 +74,7 @@ class OpenRange(Value):
         return self.number
 
 
-def _range(call: Call) -> Value:
+def make_range(call: Call) -> Value:
     m = call.m
     args = [argument.resolve(m) for argument in call.args]
     numbers: list[int] = []
@@ -151,7 +144,7 @@ def _set(call: Call) -> Value:
     return Set(made.values) if isinstance(made, List) else made
 
 
-def _dict(call: Call) -> Value:
+def make_dict(call: Call) -> Value:
     made = Dict()
     for argument in call.args:
         given = argument.resolve(call.m)
@@ -172,7 +165,7 @@ def _dict(call: Call) -> Value:
 
 def content(base: Value, instance: Instance, call: Call) -> Value | None:
     """What an object holds whose class derives from `dict` or `list`."""
-    if not isinstance(base, BuiltIn) or base.work not in (_dict, _list):
+    if not isinstance(base, BuiltIn) or base.work not in (make_dict, _list):
         return None
     fills_itself = isinstance(instance.cls.member("__init__"), Function)
     made = base.work(Call(call.m, []) if fills_itself else call)
@@ -316,11 +309,11 @@ def _super(call: Call) -> Value:
     return Super(of, home)
 
 
-def _nothing(call: Call) -> Value:
+def do_nothing(call: Call) -> Value:
     return NONE
 
 
-def _exit(call: Call) -> Value:
+def end_program(call: Call) -> Value:
     raise ProgramEndsError
 
 
@@ -365,26 +358,20 @@ def _map(call: Call) -> Value:
     )
 
 
-def _any(call: Call) -> Value:
-    given = (call.argument(0) or NONE).resolve(call.m)
-    if isinstance(given, Collection) and not getattr(given, "open", False):
-        answers = [element.truth(call.m) for element in given.elements()]
-        if True in answers:
-            return TRUE
-        if all(answer is False for answer in answers):
-            return FALSE
-    return truth_value(Condition("any", given))
+def _settled_by(name: str, decisive: bool) -> Work:
+    """any(), all(): one element that is `decisive` settles it."""
 
+    def work(call: Call) -> Value:
+        given = (call.argument(0) or NONE).resolve(call.m)
+        if isinstance(given, Collection) and not getattr(given, "open", False):
+            answers = [element.truth(call.m) for element in given.elements()]
+            if decisive in answers:
+                return truth_value(decisive)
+            if all(answer is not decisive and isinstance(answer, bool) for answer in answers):
+                return truth_value(not decisive)
+        return truth_value(Condition(name, given))
 
-def _all(call: Call) -> Value:
-    given = (call.argument(0) or NONE).resolve(call.m)
-    if isinstance(given, Collection) and not getattr(given, "open", False):
-        answers = [element.truth(call.m) for element in given.elements()]
-        if False in answers:
-            return FALSE
-        if all(answer is True for answer in answers):
-            return TRUE
-    return truth_value(Condition("all", given))
+    return work
 
 
 def _same_elements(call: Call) -> Value:
@@ -437,382 +424,8 @@ def _callable(call: Call) -> Value:
     return truth_value(Condition("callable", call.argument(0) or NONE))
 
 
-def _partial(call: Call) -> Value:
-    if not call.args:
-        return call.m.unknown("partial()")
-    return Partial(call.args[0], tuple(call.args[1:]), dict(call.kwargs))
-
-
-def _chain(call: Call) -> Value:
-    parts = [argument.resolve(call.m) for argument in call.args]
-    if any(isinstance(part, Params) for part in parts):
-        leaves = [
-            leaf
-            for part in parts
-            if isinstance(part, Params)
-            for leaf in part.take(call.m, "chain()")
-        ]
-        named = any(isinstance(part, Params) and part.with_names for part in parts)
-        return Params(tuple(leaves), "chain()", named)
-    return Chained(tuple(parts))
-
-
-def _chain_all(call: Call) -> Value:
-    parts = as_list(call.m, (call.argument(0) or NONE).resolve(call.m)).values
-    return _chain(Call(call.m, parts))
-
-
-class Chained(Value):
-    """itertools.chain(): one after the other."""
-
-    __slots__ = ("of",)
-
-    def __init__(self, of: tuple[Value, ...]) -> None:
-        self.of = of
-
-    @property
-    def text(self) -> str:
-        return "chain()"
-
-    def sources(self) -> Provenance:
-        found: Provenance = frozenset()
-        for iterable in self.of:
-            found |= iterable.sources()
-        return found
-
-    def for_each(self, m: Machine, body: Body) -> None:
-        ended = False
-        count = 0
-
-        def each(element: Value) -> bool:
-            nonlocal ended, count
-            count += 1
-            ended = body(element)
-            return ended or (iterable.endless() and count >= m.plan.rounds)
-
-        for iterable in self.of:
-            count = 0
-            iterable.for_each(m, each)
-            if ended:
-                return
-
-    def iterate(self, m: Machine) -> Iterator[Value]:
-        for iterable in self.of:
-            for place, element in enumerate(iterable.iterate(m)):
-                if iterable.endless() and place >= m.plan.rounds:
-                    break
-                yield element
-
-    def endless(self) -> bool:
-        return all(iterable.endless() for iterable in self.of)
-
-
-class Sliced(Value):
-    """itertools.islice(): no more than so many."""
-
-    __slots__ = ("most", "of")
-
-    def __init__(self, of: Value, most: int) -> None:
-        self.of = of
-        self.most = most
-
-    @property
-    def text(self) -> str:
-        return self.of.text
-
-    def for_each(self, m: Machine, body: Body) -> None:
-        if isinstance(self.of, Iterated):
-            # What is taken is gone: the next slice begins where this one ends.
-            for element in self.iterate(m):
-                if body(element):
-                    return
-            return
-        count = 0
-
-        def some(element: Value) -> bool:
-            nonlocal count
-            count += 1
-            return count > self.most or body(element) or count == self.most
-
-        self.of.for_each(m, some)
-
-    def iterate(self, m: Machine) -> Iterator[Value]:
-        return itertools.islice(self.of.iterate(m), self.most)
-
-    def endless(self) -> bool:
-        return False
-
-    def length(self, m: Machine) -> Value:
-        known = self.of.length(m)
-        if isinstance(known, Constant) and isinstance(known.value, int):
-            if not isinstance(known, Count):
-                return Constant(min(self.most, known.value))
-        return Constant(self.most)
-
-
-def _islice(call: Call) -> Value:
-    of = (call.argument(0) or NONE).resolve(call.m)
-    stop = call.argument(2) or call.argument(1) or NONE
-    if isinstance(stop, Constant) and isinstance(stop.value, int):
-        if isinstance(of, (Iterated, Generator)):
-            call.m.takes_at_once(stop.value)
-        return Sliced(of, stop.value)
-    return OpenSlice(of, stop)
-
-
-class OpenSlice(Sliced):
-    """The same, of a number that is not known."""
-
-    __slots__ = ("number",)
-
-    def __init__(self, of: Value, number: Value) -> None:
-        super().__init__(of, 1 << 30)
-        self.number = number
-
-    def endless(self) -> bool:
-        return True
-
-    def asked_number(self) -> Value | None:
-        return self.number
-
-    def length(self, m: Machine) -> Value:
-        return self.number
-
-
-class Cycled(Value):
-    """itertools.cycle(): without end."""
-
-    __slots__ = ("of",)
-
-    def __init__(self, of: Value) -> None:
-        self.of = of
-
-    @property
-    def text(self) -> str:
-        return self.of.text
-
-    def iterate(self, m: Machine) -> Iterator[Value]:
-        kept: list[Value] = []
-        if isinstance(self.of, OpenRange):
-            m.doubt("how long a cycle is cannot be told")
-        for element in self.of.iterate(m):
-            kept.append(element)
-            yield element
-        while kept:
-            yield from kept
-
-
-def _cycle(call: Call) -> Value:
-    return Cycled((call.argument(0) or NONE).resolve(call.m))
-
-
-def _count(call: Call) -> Value:
-    start = call.argument(0, "start")
-    begin = start.value if isinstance(start, Constant) and isinstance(start.value, int) else 0
-    return OpenRange(NONE, begin)
-
-
-def _repeat(call: Call) -> Value:
-    return Cycled(List([call.argument(0) or NONE]))
-
-
-def _first(call: Call) -> Value:
-    return (call.argument(0) or NONE).resolve(call.m) if call.args else NONE
-
-
-def _progress(call: Call) -> Value:
-    """tqdm(iterable): the same elements."""
-    given = call.argument(0, "iterable")
-    return Progress(given.resolve(call.m) if given is not None else NONE)
-
-
-class Progress(StandIn):
-    __slots__ = ("of",)
-
-    def __init__(self, of: Value) -> None:
-        self.of = of
-
-    @property
-    def text(self) -> str:
-        return self.of.text
-
-    def sources(self) -> Provenance:
-        return self.of.sources()
-
-    def for_each(self, m: Machine, body: Body) -> None:
-        self.of.for_each(m, body)
-
-    def iterate(self, m: Machine) -> Iterator[Value]:
-        return self.of.iterate(m)
-
-    def endless(self) -> bool:
-        return self.of.endless()
-
-    def length(self, m: Machine) -> Value:
-        return self.of.length(m)
-
-    def asked_number(self) -> Value | None:
-        return self.of.asked_number()
-
-    def attribute(self, m: Machine, name: str) -> Value:
-        return BuiltIn(name, _nothing)
-
-    def enter(self, m: Machine) -> Value:
-        return self
-
-
-def _trange(call: Call) -> Value:
-    return Progress(_range(call))
-
-
-class NullContext(StandIn):
-    """nullcontext(), suppress(): a context that does nothing."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Value = NONE) -> None:
-        self.value = value
-
-    def enter(self, m: Machine) -> Value:
-        return self.value
-
-
-def _null(call: Call) -> Value:
-    return NullContext(call.argument(0, "enter_result") or NONE)
-
-
-class Record(StandIn):
-    """SimpleNamespace and its like: attributes that were given, and others that may be."""
-
-    __slots__ = ("values",)
-
-    def __init__(self, values: dict[str, Value]) -> None:
-        self.values = values
-
-    def attribute(self, m: Machine, name: str) -> Value:
-        found = self.values.get(name)
-        return found if found is not None else Value.attribute(self, m, name)
-
-    def set_attribute(self, m: Machine, name: str, value: Value) -> None:
-        m.write(self.values, name, value)
-
-    def held(self) -> list[Value]:
-        return list(self.values.values())
-
-    def takes_part(self) -> bool:
-        return any(value.takes_part() for value in self.values.values())
-
-
-def _namespace(call: Call) -> Value:
-    return Record(dict(call.kwargs))
-
-
-@dataclass(slots=True, eq=False)
-class NamedTuple(Tuple):
-    """What a class made by namedtuple() makes."""
-
-    names: tuple[str, ...] = ()
-
-    def attribute(self, m: Machine, name: str) -> Value:
-        if name in self.names:
-            return self.values[self.names.index(name)]
-        if name == "_replace":
-            return BuiltIn(name, self._replaced)
-        return Tuple.attribute(self, m, name)
-
-    def _replaced(self, call: Call) -> Value:
-        values = [call.kwargs.get(name, self.attribute(call.m, name)) for name in self.names]
-        return NamedTuple(values, self.names)
-
-
-def _namedtuple(call: Call) -> Value:
-    """namedtuple("State", "model optimizer"), or with a list of names."""
-    fields = call.argument(1, "field_names")
-    fields = fields.resolve(call.m) if fields is not None else NONE
-    parts = [fields] if isinstance(fields, Constant) else as_list(call.m, fields).values
-    texts = [part.value for part in parts if isinstance(part, Constant)]
-    names = tuple(" ".join(map(str, texts)).replace(",", " ").split())
-    if len(texts) < len(parts) or call.kwargs.keys() - {"field_names"}:
-        return call.unseen(BuiltIn("collections.namedtuple", _namedtuple))
-
-    def make(made: Call) -> Value:
-        given = dict(zip(names, made.args, strict=False)) | made.kwargs
-        if made.open or given.keys() != set(names):
-            return made.unseen(BuiltIn("a named tuple", make))
-        return NamedTuple([given[name] for name in names], names)
-
-    return BuiltIn("a named tuple", make)
-
-
-def _record_replace(call: Call) -> Value:
-    """dataclasses.replace(record, field=value)."""
-    record = call.args[0].resolve(call.m) if call.args else NONE
-    if isinstance(record, Instance):
-        return record.replaced(call)
-    return call.unseen(BuiltIn("dataclasses.replace", _record_replace))
-
-
-def _defaultdict(call: Call) -> Value:
-    made = Dict()
-    made.open = True
-    return made
-
-
-def _deque(call: Call) -> Value:
-    if call.args:
-        return as_list(call.m, call.args[0].resolve(call.m))
-    return List([], False)
-
-
-def _deepcopy(call: Call) -> Value:
-    given = (call.argument(0) or NONE).resolve(call.m)
-    if isinstance(given, Dict):
-        return Dict(dict(given.values), given.open)
-    if isinstance(given, List):
-        return List([unknowns.copied(call.m, value) for value in given.values], given.open)
-    return unknowns.copied(call.m, given)
-
-
-def _chance(call: Call) -> Value:
-    return call.m.unknown("chance", data=True, fixed=False)
-
-
-class ParsedArguments(StandIn):
-    """parse_args(): options, whose defaults are one setting among others."""
-
-    __slots__ = ("label",)
-    OPTIONS = True
-
-    def __init__(self) -> None:
-        self.label = "args"
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return ("options", self.label)
-
-    @property
-    def text(self) -> str:
-        return self.label
-
-    def named(self, m: Machine, name: str) -> None:
-        self.label = name
-
-
-class ArgumentParser(StandIn):
-    __slots__ = ()
-
-    def attribute(self, m: Machine, name: str) -> Value:
-        if name == "parse_args":
-            return BuiltIn(name, lambda call: ParsedArguments())
-        if name == "parse_known_args":
-            return BuiltIn(name, lambda call: Tuple([ParsedArguments(), List([])]))
-        if name in ("add_argument_group", "add_mutually_exclusive_group", "add_parser"):
-            return BuiltIn(name, lambda call: self)
-        return BuiltIn(name, lambda call: NONE)
-
-
 BUILTINS: dict[str, Work] = {
-    "range": _range,
+    "range": make_range,
     "len": _len,
     "enumerate": _enumerate,
     "zip": _zip,
@@ -822,7 +435,7 @@ BUILTINS: dict[str, Work] = {
     "tuple": _tuple,
     "set": _set,
     "frozenset": _set,
-    "dict": _dict,
+    "dict": make_dict,
     "int": _number(int),
     "float": _number(float),
     "str": _number(str),
@@ -837,12 +450,12 @@ BUILTINS: dict[str, Work] = {
     "delattr": _delattr,
     "super": _super,
     "print": _print,
-    "exit": _exit,
-    "quit": _exit,
+    "exit": end_program,
+    "quit": end_program,
     "filter": _filter,
     "map": _map,
-    "any": _any,
-    "all": _all,
+    "any": _settled_by("any", True),
+    "all": _settled_by("all", False),
     "sorted": _same_elements,
     "reversed": _same_elements,
     "round": _round,
@@ -853,58 +466,9 @@ BUILTINS: dict[str, Work] = {
     "id": _id,
     "hash": _id,
 }
-EXACT: dict[str, Work] = {
-    "functools.partial": _partial,
-    "functools.wraps": lambda call: BuiltIn("wraps", _first),
-    "itertools.chain": _chain,
-    "itertools.chain.from_iterable": _chain_all,
-    "itertools.islice": _islice,
-    "itertools.cycle": _cycle,
-    "itertools.count": _count,
-    "itertools.repeat": _repeat,
-    "contextlib.nullcontext": _null,
-    "contextlib.suppress": _null,
-    "types.SimpleNamespace": _namespace,
-    "argparse.Namespace": _namespace,
-    "argparse.ArgumentParser": lambda call: ArgumentParser(),
-    "collections.defaultdict": _defaultdict,
-    "collections.OrderedDict": _dict,
-    "collections.deque": _deque,
-    "collections.namedtuple": _namedtuple,
-    "dataclasses.replace": _record_replace,
-    "copy.deepcopy": _deepcopy,
-    "copy.copy": _first,
-    "sys.exit": _exit,
-    "os._exit": _exit,
-    "tqdm.tqdm": _progress,
-    "tqdm.auto.tqdm": _progress,
-    "tqdm.notebook.tqdm": _progress,
-    "tqdm.tqdm_notebook": _progress,
-    "tqdm.trange": _trange,
-    "tqdm.auto.trange": _trange,
-    "tqdm.notebook.trange": _trange,
-    "rich.progress.track": _progress,
-    "random.random": _chance,
-    "random.uniform": _chance,
-    "random.randint": _chance,
-    "math.isnan": lambda call: finite(call, "isnan"),
-    "math.isinf": lambda call: finite(call, "isinf"),
-    "math.isfinite": lambda call: finite(call, "isfinite"),
-    "numpy.isnan": lambda call: finite(call, "isnan"),
-    "numpy.isinf": lambda call: finite(call, "isinf"),
-    "numpy.isfinite": lambda call: finite(call, "isfinite"),
-}
-PACKAGES = words(
-    """functools itertools contextlib types argparse collections copy dataclasses sys os tqdm rich
-    random math numpy"""
-)
+
+
 _MADE: dict[str, Value] = {}
-
-
-def finite(call: Call, name: str) -> Value:
-    from gradkeeper.lint.libraries.tensors import Finite
-
-    return Finite(name, call.argument(0) or NONE)
 
 
 def builtin(name: str) -> Value | None:
@@ -915,16 +479,3 @@ def builtin(name: str) -> Value | None:
             return None
         found = _MADE[name] = BuiltIn(name, work)
     return found
-
-
-def find(m: Machine, name: str) -> Value | None:
-    work = EXACT.get(name)
-    if work is None:
-        if name == "math.inf" or name == "numpy.inf":
-            return Constant(float("inf"))
-        if name == "itertools.chain":
-            return None
-        return None
-    if name == "itertools.chain":
-        return LibraryClass(name, work, {"from_iterable": _chain_all})
-    return BuiltIn(name, work)
