@@ -21,9 +21,9 @@ from gradkeeper.lint.interpreter.state import (
     RaisedError,
 )
 from gradkeeper.lint.interpreter.survey import TrainingFunction
+from gradkeeper.lint.libraries.finished_tape import close
 from gradkeeper.lint.libraries.recording import RunTape
 from gradkeeper.lint.libraries.registry import StandardLibraries
-from gradkeeper.lint.libraries.settling import close
 from gradkeeper.lint.parsing import TOO_DEEP
 from gradkeeper.lint.roots import Root, start
 from gradkeeper.model import events as ev

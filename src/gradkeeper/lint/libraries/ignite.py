@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gradkeeper.lint.interpreter.objects import BuiltIn, LibraryClass, StandIn, visible
 from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Count, Unknown, Value
-from gradkeeper.lint.libraries.driving import code_of, drive
+from gradkeeper.lint.libraries.trainer_loops import code_of, drive
 from gradkeeper.lint.libraries.transformers import hand_over
 
 if TYPE_CHECKING:

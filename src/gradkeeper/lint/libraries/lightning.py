@@ -18,7 +18,6 @@ from gradkeeper.lint.interpreter.objects import (
 )
 from gradkeeper.lint.interpreter.values import NONE, TRUE, Call, Condition, Constant, Unknown, Value
 from gradkeeper.lint.libraries import fabric
-from gradkeeper.lint.libraries.driving import Framework, call_with, drive, method_of
 from gradkeeper.lint.libraries.gradients import retains
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
 from gradkeeper.lint.libraries.nn import Module
@@ -26,6 +25,7 @@ from gradkeeper.lint.libraries.optim import Optimizer, Scheduler, optimizer_of
 from gradkeeper.lint.libraries.parameters import Params
 from gradkeeper.lint.libraries.tensors import credit
 from gradkeeper.lint.libraries.torch import clip
+from gradkeeper.lint.libraries.trainer_loops import Framework, call_with, drive, method_of
 from gradkeeper.lint.libraries.unknowns import as_optimizer
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The tape of a run while it is being written: what happened to which leaves and optimizers.
 
-What is left open by then is settled when the run has ended: see settling.py.
+What is left open by then is settled when the run has ended: see finished_tape.py.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Graph:
 
 
 class RunTape:
-    """Everything that a run has recorded; settling.py makes events of it."""
+    """Everything that a run has recorded; finished_tape.py makes events of it."""
 
     def __init__(self) -> None:
         self.notes: list[Note] = []

@@ -32,20 +32,20 @@ from gradkeeper.lint.libraries import (
     ignite,
     lightning,
     networks,
-    optimizers,
+    other_optimizers,
     standard_library,
     timm,
     torch,
     transformers,
     unknowns,
 )
-from gradkeeper.lint.libraries.driving import Framework
 from gradkeeper.lint.libraries.nn import MODULE, Module, module_of, take_along, unseen_network
 from gradkeeper.lint.libraries.optim import stranger
 from gradkeeper.lint.libraries.provenance import Fetched
 from gradkeeper.lint.libraries.recording import RunTape
 from gradkeeper.lint.libraries.tensors import Finite, Param, weigh
 from gradkeeper.lint.libraries.torch import InMode, NoSync
+from gradkeeper.lint.libraries.trainer_loops import Framework
 from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ PACKAGES: dict[str, Find] = {
     "apex": apex.find,
     "timm": timm.find,
     "horovod": distributed.find_horovod,
-    "opacus": optimizers.find_opacus,
-    "composer": optimizers.find_composer,
-    **dict.fromkeys(optimizers.PLAIN, optimizers.find_plain),
+    "opacus": other_optimizers.find_opacus,
+    "composer": other_optimizers.find_composer,
+    **dict.fromkeys(other_optimizers.PLAIN, other_optimizers.find_plain),
     **dict.fromkeys(networks.PACKAGES, networks.find),
     **dict.fromkeys(standard_library.PACKAGES, standard_library.find),
 }

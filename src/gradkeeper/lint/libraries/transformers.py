@@ -15,12 +15,12 @@ from gradkeeper.lint.interpreter.objects import (
 )
 from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Unknown, Value
 from gradkeeper.lint.libraries import optim
-from gradkeeper.lint.libraries.driving import Framework
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
 from gradkeeper.lint.libraries.lightning import plain
 from gradkeeper.lint.libraries.networks import Network, network
 from gradkeeper.lint.libraries.nn import Module, module_of
 from gradkeeper.lint.libraries.optim import Scheduler, optimizer_of
+from gradkeeper.lint.libraries.trainer_loops import Framework
 from gradkeeper.lint.libraries.unknowns import as_module
 
 if TYPE_CHECKING:
