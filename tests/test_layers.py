@@ -144,7 +144,7 @@ SAID_OF_THEMSELVES = re.compile(
 """What tensors and nodes of a graph say of themselves, and are asked for wherever it is needed."""
 WITH_TORCH = {*ABOVE_TORCH, *BOTTOM, "integrations", "testing", "watching"}
 FAST = re.compile(r"_foreach_\w+$")
-ABOUT_OTHERS = ("rng.py", "engine/data/libraries.py")
+ABOUT_OTHERS = ("rng.py", "engine/data/known_loaders.py")
 """Files about Python's, NumPy's and other people's private parts."""
 NOT_TORCHS = {"_replace", "_asdict", "_make", "_fields", "_getframe", "_exit", "_tied_weights_keys"}
 

@@ -7,7 +7,7 @@ import pytest
 
 from gradkeeper.prove.proof import Proof
 from gradkeeper.prove.verdict import EXACT, NOT_EXACT, UNKNOWN, badge
-from tests.prove import test_text as proofs
+from tests.prove import test_verdict as proofs
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import gradkeeper
 from gradkeeper.model import Finding, Findings, audit
 from gradkeeper.model.events import Again
 from gradkeeper.rules import ALL
-from gradkeeper.watcher import Watch, pattern
+from gradkeeper.watcher import Watch, event_log
 
 ACTIONS = ("zero", "backward", "half", "step", "other step", "clip", "tick", "both")
 FOREVER = 10**9
@@ -22,7 +22,7 @@ FOREVER = 10**9
 @contextmanager
 def without_folding() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pattern, "ROUNDS", FOREVER)
+        patch.setattr(event_log, "ROUNDS", FOREVER)
         yield
 
 

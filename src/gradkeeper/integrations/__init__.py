@@ -5,7 +5,7 @@ jupyter        %%gradkeeper: cells under watch
 rebuilt        a note when a cell that builds an optimizer is run again
 lightning      a callback around fit
 transformers   a callback around train
-watching       what the callbacks share: a watch that begins and ends by two calls
+called_watch   what the callbacks share: a watch that begins and ends by two calls
 tensorboard    what the engine and watch tell, as scalars and text
 wandb          what the engine tells, as metrics of a Weights & Biases run
 mlflow         the same, of an MLflow run

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from gradkeeper.integrations.watching import CalledWatch, PathLike
+from gradkeeper.integrations.called_watch import CalledWatch, PathLike
 from gradkeeper.model import Finding
 from gradkeeper.watcher.session import OnFinding
 

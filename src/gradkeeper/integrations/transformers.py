@@ -18,7 +18,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from gradkeeper.integrations.watching import CalledWatch, PathLike
+from gradkeeper.integrations.called_watch import CalledWatch, PathLike
 from gradkeeper.model import Finding
 from gradkeeper.watcher.session import OnFinding
 

@@ -33,7 +33,7 @@ ACTS = re.compile(
 READS = re.compile(r"grad", re.I)
 """Functions that look at gradients, or handle them: test_twins.py, gradients that are wanted."""
 STEPS = re.compile(r"(^|_)step(s|_|$)|^optimi[sz]e(_|$)", re.I)
-"""Functions that may take a step: test_strangers.py, `trainer.update_step()`."""
+"""Functions that may take a step: test_unseen_optimizers.py, `trainer.update_step()`."""
 COUNTS_STEPS = re.compile(
     r"^_?(get|set|add|inc|increment|is|has|num|log|count)_|global_step|steps?_(no|num|per|id)(_|$)",
     re.I,

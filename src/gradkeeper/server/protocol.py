@@ -10,7 +10,7 @@ from pygls import uris
 from gradkeeper.model.finding import Edit, Finding, Severity
 from gradkeeper.report import rule_document
 from gradkeeper.rules import ALL
-from gradkeeper.server.text import Text
+from gradkeeper.server.positions import Text
 
 SOURCE = "gradkeeper"
 SEVERITIES = {

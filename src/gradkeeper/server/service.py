@@ -14,8 +14,8 @@ from gradkeeper.lint.config import ConfigError, UnknownCodeError
 from gradkeeper.lint.files import decode
 from gradkeeper.model.finding import Finding
 from gradkeeper.server import protocol
+from gradkeeper.server.positions import Text
 from gradkeeper.server.projects import EditorSettings, Projects
-from gradkeeper.server.text import Text
 
 T = TypeVar("T")
 Answer = Callable[[Any], Coroutine[Any, Any, Any]]

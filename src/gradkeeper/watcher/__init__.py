@@ -19,7 +19,7 @@ steps           which optimizer's step is under way, and what it spends
 zeros           gradients cleared
 effects         what these do to accounts, and what must hold for it to be done again, as values
 fast_path       a steady loop: what comes next is known, and is done again
-pattern         where events go: posted, or only counted where they repeat themselves
+event_log       where events go: posted, or only counted where they repeat themselves
 manual_changes  what was done without torch's own functions
 loaded_tensors  tensors that were loaded: gradients that come from a checkpoint are known by them
 saved_state     state that was saved or restored

@@ -13,9 +13,9 @@ from gradkeeper.model import events as ev
 from gradkeeper.source_line import Sites
 from gradkeeper.watcher.arrivals import Underway
 from gradkeeper.watcher.effects import Cleared
+from gradkeeper.watcher.event_log import EventLog
 from gradkeeper.watcher.gradients import Cohort, Cohorts, all_finite, grads_of
 from gradkeeper.watcher.names import ModuleMap, UserNames
-from gradkeeper.watcher.pattern import EventLog
 
 Parted = Callable[[str, tuple[str, ...]], None]
 

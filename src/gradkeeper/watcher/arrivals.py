@@ -11,9 +11,9 @@ import torch
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
 from gradkeeper.source_line import Sites
+from gradkeeper.watcher.event_log import EventLog
 from gradkeeper.watcher.loaders import LoaderEpochs
 from gradkeeper.watcher.loops import UNTOLD, CodePlace, Rounds
-from gradkeeper.watcher.pattern import EventLog
 
 OPTIMIZERS = inspect.getfile(torch.optim.Optimizer)
 

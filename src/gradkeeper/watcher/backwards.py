@@ -15,6 +15,7 @@ from gradkeeper.torch_private import keep_from_compiler
 from gradkeeper.watcher.accounts import Accounts
 from gradkeeper.watcher.arrivals import Arrivals
 from gradkeeper.watcher.effects import Credited, CreditedAgain, Unchanged
+from gradkeeper.watcher.event_log import EventKey
 from gradkeeper.watcher.fast_path import ABOVE_TAP, FastPath
 from gradkeeper.watcher.gradient_sync import GradientSync, unsharded_by_fsdp
 from gradkeeper.watcher.gradients import Cohort, Mark
@@ -30,7 +31,6 @@ from gradkeeper.watcher.loss_graph import (
 from gradkeeper.watcher.manual_changes import ManualChanges
 from gradkeeper.watcher.measures import Measures
 from gradkeeper.watcher.optimizers import Optimizers
-from gradkeeper.watcher.pattern import EventKey
 
 MOST_LOSSES = 64
 ALWAYS_WALKED = 3

@@ -21,6 +21,7 @@ from gradkeeper.watcher.accounts import Accounts, ThreadOwnership
 from gradkeeper.watcher.arrivals import Arrivals
 from gradkeeper.watcher.backwards import Backwards
 from gradkeeper.watcher.effects import Unchanged
+from gradkeeper.watcher.event_log import EventLog
 from gradkeeper.watcher.fast_path import FastPath
 from gradkeeper.watcher.gradient_sync import GradientSync
 from gradkeeper.watcher.gradients import Cohort
@@ -29,7 +30,6 @@ from gradkeeper.watcher.loaders import LoaderStates
 from gradkeeper.watcher.manual_changes import ManualChanges
 from gradkeeper.watcher.measures import Measures
 from gradkeeper.watcher.optimizers import Optimizers
-from gradkeeper.watcher.pattern import EventLog
 from gradkeeper.watcher.replicas import ReplicaHistory
 from gradkeeper.watcher.saved_state import SavedState
 from gradkeeper.watcher.steps import Steps

@@ -13,8 +13,8 @@ from gradkeeper.model import Auditor, Finding, Findings, Severity, Tape
 from gradkeeper.rules import ALL
 from gradkeeper.source_line import Sites
 from gradkeeper.watcher.accounts import ThreadOwnership
+from gradkeeper.watcher.event_log import EventLog
 from gradkeeper.watcher.patches import Undoing
-from gradkeeper.watcher.pattern import EventLog
 from gradkeeper.watcher.ranks import RepeatedTurns
 from gradkeeper.watcher.recorder import Recorder
 from gradkeeper.watcher.taps import tap

@@ -6,12 +6,12 @@ from typing import Any, Literal
 from gradkeeper.engine.data.feed import BatchCount, Feed, Handing, count_of, given, kept
 from gradkeeper.engine.data.fingerprint import fingerprint_of
 from gradkeeper.engine.data.generators import RandomSources
-from gradkeeper.engine.data.libraries import never_the_same, place_is_lost
+from gradkeeper.engine.data.known_loaders import never_the_same, place_is_lost
 from gradkeeper.engine.data.map_style import SampledFeed
 from gradkeeper.engine.data.read_again import ReadFeed
 from gradkeeper.engine.data.samplers import chain, index_sampler, is_stateful
 from gradkeeper.engine.data.signature import length_of, signature_of
-from gradkeeper.engine.data.stated import StatedFeed, keeps_draws
+from gradkeeper.engine.data.stateful_loader import StatedFeed, keeps_draws
 from gradkeeper.torch_private import can_be_copied
 
 Unstated = Literal["read", "refuse"]

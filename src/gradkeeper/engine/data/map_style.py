@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, get_worker_info
 from gradkeeper.engine.data.feed import BatchCount, Handing, count_of, given, kept
 from gradkeeper.engine.data.fingerprint import Fingerprint, spelled
 from gradkeeper.engine.data.generators import RandomSources, Reading, changed
-from gradkeeper.engine.data.replay import NO_CALLS, Replay
+from gradkeeper.engine.data.random_calls import NO_CALLS, RandomCalls
 from gradkeeper.engine.data.samplers import Samplers
 from gradkeeper.engine.data.signature import length_of, signature_of_loader
 from gradkeeper.engine.errors import PositionError
@@ -160,7 +160,7 @@ class RecordedOrder:
         """Of the indices of all batches that were handed out."""
         self._ahead: deque[str] = deque()
         """Indices that were asked for, spelled, whose batches are not handed out yet."""
-        self._replay = Replay(self._sources)
+        self._random_calls = RandomCalls(self._sources)
         self._begun = self._sources.read()
         self._own = self._samplers.read()
         self._starts = 0
@@ -203,7 +203,7 @@ class RecordedOrder:
             "created": kept(self.created),
             "samplers": self._own,
             "starts": self._starts,
-            "replay": self._replay.state(),
+            "replay": self._random_calls.state(),
             "digest": self.digest,
         }
 
@@ -220,7 +220,7 @@ class RecordedOrder:
         self._own = state["samplers"]
         self._samplers.write(self._own)
         self._sources.write(self._begun)
-        self._replay.load(state["replay"])
+        self._random_calls.load(state["replay"])
         for _ in range(state["starts"]):
             self._start()
         for _ in range(batches):
@@ -232,7 +232,7 @@ class RecordedOrder:
                 f"of the {batches} batches before the save: build it with the same data and seeds, "
                 "or give it state_dict() and load_state_dict()"
             )
-        self._replay.pause()
+        self._random_calls.pause()
         self._found = True
 
     def find_end(self) -> None:
@@ -252,14 +252,14 @@ class RecordedOrder:
             return
 
     def _start(self) -> None:
-        self._indices = self._replay.call(lambda: iter(self._samplers.index))
+        self._indices = self._random_calls.call(lambda: iter(self._samplers.index))
         self._starts += 1
         if not self.created:
             self.created = self._sources.read()
 
     def _draw(self) -> Any:
         settled = self._samplers.draw_at_first and self._number > 0
-        index = self._replay.call(self._indices.__next__, own_only=settled)
+        index = self._random_calls.call(self._indices.__next__, own_only=settled)
         self._number += 1
         # Spelled here: a dataset may change the list that it is handed.
         self._ahead.append(spelled(index))

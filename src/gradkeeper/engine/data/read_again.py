@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 from gradkeeper.engine.data.feed import BatchCount, Handing, count_of, given, kept
 from gradkeeper.engine.data.fingerprint import Fingerprint, content_of, fingerprint_of
 from gradkeeper.engine.data.generators import RandomSources, holder, near
-from gradkeeper.engine.data.replay import NO_CALLS, Replay
+from gradkeeper.engine.data.random_calls import NO_CALLS, RandomCalls
 from gradkeeper.engine.data.samplers import numbers, set_numbers
 from gradkeeper.engine.data.signature import length_of, signature_of
 from gradkeeper.engine.errors import PositionError
@@ -86,7 +86,7 @@ class ReadFeed:
             "counted": dict(self._counted),
             "history": [list(epoch) for epoch in self._history],
             "content": str(self._behind),
-            "replay": self._replay.state(),
+            "replay": self._random_calls.state(),
             "generators": kept(self._sources.read_own()),
         }
 
@@ -103,8 +103,8 @@ class ReadFeed:
         self._counted = dict(state["counted"])
         put_back(self._roots, self._first | self._counted)
         self._sources.write(self._begun)
-        self._replay = Replay(self._sources)
-        self._replay.load(state["replay"])
+        self._random_calls = RandomCalls(self._sources)
+        self._random_calls.load(state["replay"])
         self._history = []
         self._behind = Fingerprint()
         self._read_again(state["history"])
@@ -133,17 +133,17 @@ class ReadFeed:
         self._behind = Fingerprint()
         """Of what was read since."""
         self._sources = RandomSources(self._roots)
-        self._replay = Replay(self._sources)
+        self._random_calls = RandomCalls(self._sources)
         self._begun = self._sources.read()
         self._counted = since(self._first, counted(self._roots))
 
     def _start(self) -> None:
         self._history.append([0, numbers(self._loader)])
-        self._source = self._replay.call(lambda: iter(self._loader))
+        self._source = self._random_calls.call(lambda: iter(self._loader))
 
     def _take(self) -> Any:
         self._history[-1][0] += 1
-        batch = self._replay.call(self._source.__next__)
+        batch = self._random_calls.call(self._source.__next__)
         self._behind.add(content_of(batch))
         return batch
 

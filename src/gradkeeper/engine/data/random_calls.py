@@ -69,7 +69,7 @@ def distances_of(state: bytes) -> Distances:
     return Distances(runs)
 
 
-class Replay:
+class RandomCalls:
     def __init__(self, sources: RandomSources) -> None:
         self.calls = 0
         self._sources = sources

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from gradkeeper.engine.data.feed import BatchCount, Handing, count_of, given, kept
 from gradkeeper.engine.data.fingerprint import fingerprint_of
 from gradkeeper.engine.data.generators import RandomSources, Reading, changed
-from gradkeeper.engine.data.libraries import (
+from gradkeeper.engine.data.known_loaders import (
     begins_anew_at_the_end,
     ends_twice,
     forget_start,

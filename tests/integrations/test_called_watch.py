@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gradkeeper.integrations.watching import CalledWatch
+from gradkeeper.integrations.called_watch import CalledWatch
 from gradkeeper.model.events import Step
 from gradkeeper.model.tape import read_file
 
