@@ -3677,6 +3677,90 @@ twins(
 )
 
 
+OWN_WRAPPER = """
+    import torch
+    from texts import loader
+
+    class Noam:
+        def __init__(self, optimizer):
+            self.optimizer = optimizer
+
+        @property
+        def param_groups(self):
+            return {groups}
+
+        def step(self):
+            self.optimizer.step()
+
+    model = torch.nn.Linear(3, 3)
+    optimizer = Noam(torch.optim.Adam(model.parameters()))
+    scaler = torch.amp.GradScaler()
+    for x, y in loader:
+        model.zero_grad()
+        scaler.scale(torch.nn.functional.mse_loss(model(x), y)).backward()
+        {first}
+        {then}
+        scaler.step(optimizer)
+        scaler.update()
+"""
+UNSCALE = "scaler.unscale_(optimizer)"
+CLIP = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+for groups in ("self.optimizer.param_groups", "[*self.optimizer.param_groups]"):
+    twins(
+        f"a scaler is given the program's own wrapper, of {groups}",
+        OWN_WRAPPER.format(groups=groups, first=CLIP + "  # <- GK301", then=UNSCALE),
+        OWN_WRAPPER.format(groups=groups, first=UNSCALE, then=CLIP),
+    )
+
+
+BIAS = """
+    import torch
+    from torch import nn
+
+    class Corrected({base}):
+        def __init__(self, size):
+            super().__init__()
+            self.network = nn.Linear(3, size)
+            self.bias = nn.Linear(1, 1)
+            self.optimizer = torch.optim.Adam(self.bias.parameters())
+
+        def fit(self, loader):
+            for x, y in loader:
+                loss = nn.functional.mse_loss(self.bias(self.network(x)), y)
+                self.optimizer.zero_grad()
+                loss.backward()
+                self.optimizer.step(){mark}
+"""
+twins(
+    "a network that somebody else builds may be owned there",
+    BIAS.format(base="object", mark="  # <- GK105"),
+    BIAS.format(base="nn.Module", mark=""),
+)
+
+
+UNFINISHED = """
+    import torch
+    from torch import nn
+
+    class Trained(nn.Module):
+        def __init__(self, optimizer):
+            super().__init__()
+            self.optimizer = eval(f"torch.optim.{{optimizer}}(self.parameters())")
+
+        def fit(self, loader):
+            for x, y in loader:
+                {clear}
+                loss = self.loss_of(self(x), y)
+                loss.backward()
+                self.optimizer.step(){mark}
+"""
+twins(
+    "a network whose layers are those of a class that is not seen clears them",
+    UNFINISHED.format(clear="pass", mark="  # <- GK101"),
+    UNFINISHED.format(clear="self.zero_grad()", mark=""),
+)
+
+
 @pytest.mark.parametrize("way", OVERLAYS)
 def test_a_default_that_may_be_written_over_is_a_setting(way: str) -> None:
     source = FAULTY[f"defaults that something unknown is laid over: {way}"]

@@ -18,7 +18,7 @@ CLOSED = {
     "GK102": frozenset({"optimizers"}),
     "GK103": frozenset({"optimizer", "loss", "lent owned", "caller"}),
     "GK104": frozenset({"optimizers"}),
-    "GK105": frozenset({"optimizer", "lent"}),
+    "GK105": frozenset({"optimizer", "lent", "network"}),
     "GK106": frozenset({"optimizer", "loss", "lent owned", "caller"}),
     "GK107": frozenset({"strange step"}),
     "GK601": frozenset({"loss", "lent"}),
@@ -39,6 +39,7 @@ def openings(tape: RunTape, root: Root) -> frozenset[str]:
     lent owned    of those, some that an optimizer owns
     lent each round  those of a network, between any two steps of an optimizer that owns some
     wrapper       unseen code around an optimizer is stepped, and nobody is seen to zero it
+    network       whoever builds the one where the run began may hand it to an optimizer
     caller        an unseen one hands in what may be made of parameters that were there before
     """
     found = set()
@@ -61,6 +62,8 @@ def openings(tape: RunTape, root: Root) -> frozenset[str]:
     open_losses = any(note.open for note in tape.notes if note.kind is ev.Backward)
     if open_losses and any(leaf.elsewhere for leaf in owned):
         found.add("loss")
+    if tape.begun_in_a_network:
+        found.add("network")
     if _comes_from_callers(tape, root):
         found.add("caller")
     return frozenset(found)

@@ -23,6 +23,7 @@ from gradkeeper.lint.interpreter.objects import (
 from gradkeeper.lint.interpreter.syntax import DEFINITIONS
 from gradkeeper.lint.interpreter.values import Call, Constant, Unknown, Value
 from gradkeeper.lint.interpreter.vocabulary import CREDITS
+from gradkeeper.lint.libraries.nn import Module
 from gradkeeper.lint.libraries.optim import Optimizer
 from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape
 from gradkeeper.lint.libraries.unknowns import role_of
@@ -72,6 +73,7 @@ def start(m: Machine, project: Project, root: Root) -> None:
         return  # how an optimizer moves what it owns is its own affair
     if isinstance(instance, Instance):
         instance.invented = True
+        m.state(RunTape).begun_in_a_network = type(instance.native) is Module
         m.provided = frozenset(
             name for name, value in instance.attributes.items() if value.is_none(m) is not True
         )

@@ -8,7 +8,7 @@ from gradkeeper.lint.interpreter.containers import List, Tuple
 from gradkeeper.lint.interpreter.objects import StandIn, visible
 from gradkeeper.lint.interpreter.values import NONE, Call, Condition, Constant, Value
 from gradkeeper.lint.libraries.nn import StateDict
-from gradkeeper.lint.libraries.optim import Optimizer, take_step
+from gradkeeper.lint.libraries.optim import Optimizer, ParamGroups, take_step
 from gradkeeper.lint.libraries.provenance import Modes
 from gradkeeper.lint.libraries.recording import RunTape
 from gradkeeper.lint.libraries.tensors import as_tensor
@@ -61,9 +61,17 @@ class GradScaler(StandIn):
     @visible
     def unscale_(self, call: Call) -> Value:
         m = call.m
-        of = m.libraries.optimizer_in(m, call.argument(0, "optimizer") or NONE)
-        if isinstance(of, Optimizer) and self.on(m):
-            m.state(RunTape).note(m, ev.Unscale, owner=of.owner, scaler=self.label)
+        given = (call.argument(0, "optimizer") or NONE).resolve(m)
+        tape = m.state(RunTape)
+        of: Value | None = m.libraries.optimizer_in(m, given)
+        if of is None:
+            # A wrapper of the program's own: PyTorch asks it for its param_groups.
+            groups = given.attribute(m, "param_groups").resolve(m)
+            of = groups.of if isinstance(groups, ParamGroups) else None
+        # Groups that somebody put together may be of any optimizer there is.
+        owners = [of.owner] if isinstance(of, Optimizer) else list(tape.owners)
+        for owner in owners if self.on(m) else ():
+            tape.note(m, ev.Unscale, owner=owner, scaler=self.label)
         return NONE
 
     @visible

@@ -283,7 +283,11 @@ class Module(StandIn):
     @visible
     def zero_grad(self, call: Call) -> Value:
         self._is_asked()
-        zero(call.m, self.leaves(), call.argument(0, "set_to_none"))
+        leaves = self.leaves()
+        if not leaves:
+            # Nobody clears a network without any: they are set where nobody looks.
+            call.m.doubt("a network is cleared whose parameters are not seen")
+        zero(call.m, leaves, call.argument(0, "set_to_none"))
         return NONE
 
     @visible

@@ -30,6 +30,16 @@ class Frameworks:
         self.frozen_while: Callable[[Machine], bool] | None = None
 
 
+class ParamGroups(List):
+    """An optimizer's param_groups: whoever hands them on may be taken for the optimizer."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: Optimizer) -> None:
+        List.__init__(self, list(of.param_groups()), open=not of.owner.known)
+        self.of = of
+
+
 class Optimizer(StandIn):
     """An optimizer. Its parameters are known, or settled when the run has ended."""
 
@@ -74,7 +84,7 @@ class Optimizer(StandIn):
 
     def attribute(self, m: Machine, name: str) -> Value:
         if name == "param_groups":
-            return List(list(self._groups()), open=not self.owner.known)
+            return ParamGroups(self)
         if name in ("state", "defaults"):
             return m.unknown(f"{self.text}.{name}")
         if name in ("optimizer", "_optimizer", "optim", "base_optimizer"):
@@ -85,7 +95,7 @@ class Optimizer(StandIn):
             return BuiltIn(name, lambda call: NONE)
         return StandIn.attribute(self, m, name)
 
-    def _groups(self) -> list[Dict]:
+    def param_groups(self) -> list[Dict]:
         if not self.groups:
             params = Params(tuple(self.owner.leaves), f"{self.text}.param_groups", one_shot=False)
             self.groups.append(Dict.of([(Constant("params"), params)]))

@@ -99,6 +99,8 @@ class RunTape:
         """When such code had networks, once training had begun: after which note."""
         self.lent_objects = False
         """Such code was also given objects of the program, with all that they hold."""
+        self.begun_in_a_network = False
+        """Begun in a method of a network that nobody is seen to build."""
         self.hooked = False
         """Gradients go through a hook on their way, or code that is not seen has them in hand."""
         self.driven = False
