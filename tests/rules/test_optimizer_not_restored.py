@@ -106,7 +106,39 @@ def script_of(calls: str = TWICE, **parts: str) -> str:
     return HEAD + TRAIN.format(**{**known, **parts}) + calls
 
 
+TRAINER = """
+class Trainer:
+    def __init__(self):
+        self.model = torch.nn.Linear(4, 1)
+        self.optimizer = torch.optim.Adam(self.model.parameters())
+        if os.path.exists("last.pt"):
+            self._load(torch.load("last.pt"))
+
+    def _load(self, state):
+        self.model.load_state_dict(state["model"])  # here
+        {more}
+
+    def _save(self):
+        state = {{"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}}
+        torch.save(state, "last.pt")
+
+    def train(self):
+        for _ in range(2):
+            for x in torch.randn(4, 8, 4):
+                self.optimizer.zero_grad()
+                self.model(x).square().mean().backward()
+                self.optimizer.step()
+            self._save()
+
+
+Trainer().train()
+Trainer().train()
+"""
+
+
 RIGHT = {
+    "a trainer that loads and saves in methods of its own": HEAD
+    + TRAINER.format(more="self.optimizer.load_state_dict(state['optimizer'])"),
     "a warm start from another file": script_of(
         "train('none', 'first.pt')\ntrain('first.pt', 'second.pt')\n", after=LOAD
     ),
@@ -151,6 +183,7 @@ torch.save({'model': tuned.state_dict(), 'optimizer': second.state_dict()}, "bes
 WRONG = {
     "after the optimizer was built": script_of(after=LOAD),
     "before the optimizer is built": script_of(before=LOAD),
+    "a trainer that loads and saves in methods of its own": HEAD + TRAINER.format(more=""),
 }
 
 

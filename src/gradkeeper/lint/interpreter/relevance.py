@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 from gradkeeper.lint.interpreter.lines import Line
 from gradkeeper.lint.interpreter.syntax import FUNCTIONS, LOOPS_AND_FUNCTIONS, last_name, leaves
-from gradkeeper.lint.interpreter.vocabulary import ACTS, KEPT, OF_OPTIMIZERS, OWNERS
+from gradkeeper.lint.interpreter.vocabulary import (
+    ACTS,
+    KEPT,
+    OF_OPTIMIZERS,
+    OWNERS,
+    SAVES,
+)
 
 if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.facts import Facts
@@ -134,7 +140,7 @@ class Relevance:
         return name in self.facts.losses or "backward" in self.facts.uses.get(name, ())
 
     def _keep_calls(self, effects: set[str]) -> None:
-        """Calls of functions that set something which matters, or that no file shows."""
+        """Calls of functions that save, or set something which matters, or that no file shows."""
         grown = True
         while grown:
             grown = False
@@ -142,7 +148,8 @@ class Relevance:
                 if name in effects:
                     continue
                 if any(
-                    inner.kept and (inner.sets or self._calls_a_variable(inner))
+                    inner.kept
+                    and (inner.sets or self._calls_a_variable(inner) or inner.calls & SAVES)
                     for line in lines
                     for inner in line.walk()
                 ):
