@@ -74,6 +74,16 @@ RIGHT = {
         first="losses.append(loss)",
         then="sum(losses).backward(); optimizer.step(); losses.clear()",
     ),
+    "the last few, which let go of the others": """
+from collections import deque
+recent = deque(maxlen=4)
+for x in data:
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    recent.append(loss)
+""",
     "a list for each window": """
 losses = []
 for i, x in enumerate(data):
@@ -307,3 +317,9 @@ def test_what_is_assigned_keeps_them_too_as_a_run_shows(value: str, tmp_path: Pa
     loop = run(tmp_path, HEAD + code, header="")
 
     assert of_the_rule(loop) == [f"GK606:{loop.line('# here')}"]
+
+
+def test_a_deque_without_a_length_lets_go_of_nothing_as_reading_shows() -> None:
+    code = RIGHT["the last few, which let go of the others"].replace("maxlen=4", "")
+
+    assert told(HEAD + code) == ["GK606"]

@@ -47,7 +47,8 @@ for i, x in enumerate(torch.randn(12, 8, 4)):
         optimizer.zero_grad()
 ```
 
-Four losses of one batch that are summed and divided by four are a mean, and no second division.
+Four losses of one batch that are summed and divided by four are a mean, and no second division;
+nor is a loss that is halved in windows of two.
 Reading, gradkeeper knows what Accelerate divides by; what Lightning, transformers and DeepSpeed do
 shows when the program runs.
 """

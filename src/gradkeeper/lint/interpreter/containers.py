@@ -113,6 +113,8 @@ class List(Collection):
     open: bool = False
     limit: float | None = None
     """How long it gets in a loop that is cut short."""
+    lets_go: bool = False
+    """A deque with a length: what was put in first is dropped."""
 
     @property
     def text(self) -> str:
@@ -201,7 +203,7 @@ class ListMethod(Value):
             if len(values) < 4 * MOST_ELEMENTS:
                 values.append(first)
             self.of.limit = m.counted(Constant(len(values))).reach
-            first.is_kept(m, values)
+            first.is_kept(m, [] if self.of.lets_go else values)
             return NONE
         if self.name in ("extend", "__iadd__", "__init__"):
             self._extend(m, call.args[0] if call.args else Tuple([]))

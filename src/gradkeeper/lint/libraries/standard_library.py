@@ -182,9 +182,9 @@ def _defaultdict(call: Call) -> Value:
 
 
 def _deque(call: Call) -> Value:
-    if call.args:
-        return as_list(call.m, call.args[0].resolve(call.m))
-    return List([], False)
+    made = as_list(call.m, call.args[0].resolve(call.m)) if call.args else List([], False)
+    made.lets_go = (call.argument(1, "maxlen") or NONE) is not NONE
+    return made
 
 
 def _deepcopy(call: Call) -> Value:
