@@ -21,6 +21,7 @@ output        options and writing that commands which report findings share
 parser        help, and what is said of words that no command takes
 progress      a bar for commands that take a while
 streams       standard streams that nobody may read any more
+tracebacks    of the user's program, without the lines of ours
 errors        what ends a command with a message and exit code 2
 """
 

@@ -15,10 +15,9 @@ from importlib.machinery import SourceFileLoader
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import IO, TYPE_CHECKING
 
-import gradkeeper
 from gradkeeper.cli import exits, ranks
 from gradkeeper.cli.errors import CliError
 from gradkeeper.cli.exits import Ending
@@ -30,6 +29,7 @@ from gradkeeper.cli.output import (
     write_statement,
 )
 from gradkeeper.cli.streams import complain
+from gradkeeper.cli.tracebacks import show_traceback
 from gradkeeper.extras import INSTALL_TORCH
 from gradkeeper.model import Finding, Severity, Tape
 from gradkeeper.model.tape import opened, read_file
@@ -39,13 +39,6 @@ from gradkeeper.report.paint import paint_for
 if TYPE_CHECKING:
     from gradkeeper.watcher.session import Watch
 
-STARTING = frozenset({__file__, runpy.__file__, "<frozen runpy>"})
-"""Files whose lines call the script."""
-OURS = tuple(
-    os.path.join(os.path.dirname(gradkeeper.__file__), *part)
-    for part in (("watcher", ""), ("cli", ""))
-)
-"""Folders whose lines stand between the script's and torch's."""
 INTERRUPTED = 130
 """What a shell says of a program that Ctrl-C has ended."""
 UNDER_LAUNCHER = (
@@ -264,10 +257,10 @@ def _watched(watch: "Watch", job: Callable[[], None]) -> Ending:
         code = _exit_code(request.code)
         return Ending(code, f"ended with exit code {code}" if code else "")
     except KeyboardInterrupt:
-        _show_traceback()
+        show_traceback()
         return Ending(INTERRUPTED, "was interrupted", hurried=True)
     except BaseException as error:
-        _show_traceback()
+        show_traceback()
         raised = error.finding if isinstance(error, FindingError) else None
         return Ending(1, f"died of {type(error).__name__}", raised=raised)
     return Ending(0)
@@ -280,44 +273,6 @@ def _exit_code(code: object) -> int:
         return code
     print(code, file=sys.stderr)
     return 1
-
-
-def _show_traceback() -> None:
-    """As Python would show it, without the lines of ours that called the script or watched it."""
-    kind, error, _ = sys.exc_info()
-    if kind is None or error is None:
-        return
-    sys.stdout.flush()
-    _hide_ours(error)
-    sys.excepthook(kind, error, error.__traceback__)
-
-
-def _hide_ours(error: BaseException) -> None:
-    """In an exception and all that led to it."""
-    chain_of: list[BaseException | None] = [error]
-    known: set[int] = set()
-    while chain_of:
-        link = chain_of.pop()
-        if link is None or id(link) in known:
-            continue
-        known.add(id(link))
-        link.__traceback__ = _users(link.__traceback__)
-        chain_of += [link.__cause__, link.__context__]
-
-
-def _users(trace: TracebackType | None) -> TracebackType | None:
-    first = trace
-    while first is not None and first.tb_frame.f_code.co_filename in STARTING:
-        first = first.tb_next
-    kept = []
-    while first is not None:
-        if not first.tb_frame.f_code.co_filename.startswith(OURS):
-            kept.append(first)
-        first = first.tb_next
-    rest: TracebackType | None = None
-    for traceback in reversed(kept):
-        rest = TracebackType(rest, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
-    return rest
 
 
 def _as_script(program: str, arguments: list[str]) -> None:
