@@ -1,5 +1,7 @@
 """gradkeeper doctor: its words and its exit codes."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -159,6 +161,32 @@ def test_what_cannot_be_probed_is_an_error(
     assert main(["doctor", "--probe", place.format(file=file)]) == 2
 
     assert told in capsys.readouterr().err
+
+
+def doctor(place: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "gradkeeper", "doctor", "--probe", place]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+
+def test_a_program_finds_the_modules_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "parts.py").write_text(PROBED)
+    (tmp_path / "train.py").write_text("from parts import probe\n")
+
+    done = doctor(f"{tmp_path / 'train.py'}:probe")
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_program_that_fails_is_shown_without_lines_of_ours(file: Path) -> None:
+    done = doctor(f"{file}:failing")
+
+    assert done.returncode == 2
+    lines = done.stderr.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    places = [line.strip() for line in lines if line.startswith("  File ")]
+    assert len(places) == 1
+    assert places[0].startswith(f'File "{file}", line ')
+    assert lines[-1] == f"gradkeeper doctor: {file}:failing failed: KeyError: 'optimizer'"
 
 
 def test_a_folder_without_a_checkpoint_is_an_error(

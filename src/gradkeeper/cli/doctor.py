@@ -2,13 +2,14 @@
 
 import argparse
 import runpy
-import traceback
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gradkeeper.cli.errors import CliError
 from gradkeeper.cli.streams import tell
+from gradkeeper.cli.tracebacks import show_traceback
 from gradkeeper.extras import INSTALL_TORCH
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def _of_the_user(place: str, act: Callable[[], T]) -> T:
     except EngineError as error:
         raise CliError(str(error)) from None
     except (Exception, SystemExit) as error:
-        traceback.print_exc()
+        show_traceback()
         raise CliError(f"{place} failed: {type(error).__name__}: {error}") from None
 
 
@@ -165,6 +166,8 @@ def _function(place: str) -> Callable[[], Any]:
     file, _, name = place.rpartition(":")
     if not file or not Path(file).is_file():
         raise CliError(f"--probe takes FILE.py:FUNCTION, and there is no such file: {place}")
+    # As Python does for a script, so that it finds the modules beside it.
+    sys.path.insert(0, str(Path(file).resolve().parent))
     found = runpy.run_path(file).get(name)
     if not callable(found):
         raise CliError(f"{file} has no function {name!r}")
