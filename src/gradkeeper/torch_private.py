@@ -94,7 +94,7 @@ def fill_waiting(roots: "list[FSDPModule]") -> None:
     What `fill_unreached` adds is of the parameters' type, and torch takes one type only: so zeros
     wait beside them."""
     for parameter in fsdp_parameters(roots):
-        whole = unsharded(parameter)
+        whole = unsharded_parameter(parameter)
         if whole is None or not whole.requires_grad or pending_apart(parameter) is not None:
             continue
         if parameter.reduce_dtype not in (None, whole.dtype):
@@ -106,11 +106,13 @@ def fill_waiting(roots: "list[FSDPModule]") -> None:
 def spare_unrun(roots: "list[FSDPModule]") -> Undo:
     """At the end of a backward that exchanges nothing, torch asks modules that have never run for
     their gradients too, and fails: until undone, those are not asked before they have run."""
-    unrun = [parameter for parameter in fsdp_parameters(roots) if unsharded(parameter) is None]
+    unrun = [
+        parameter for parameter in fsdp_parameters(roots) if unsharded_parameter(parameter) is None
+    ]
 
     def spared(parameter: Any) -> Callable[[], None]:
         original: Callable[[], None] = parameter.to_accumulated_grad_if_needed
-        return lambda: None if unsharded(parameter) is None else original()
+        return lambda: None if unsharded_parameter(parameter) is None else original()
 
     for parameter in unrun:
         parameter.to_accumulated_grad_if_needed = spared(parameter)
@@ -138,7 +140,7 @@ def divides_by(roots: "list[FSDPModule]") -> set[float | None]:
 
 
 def fsdp_parameters(roots: "list[FSDPModule]") -> Iterator[Any]:
-    """For `sharded` and `unsharded`."""
+    """For `sharded_parameter` and `unsharded_parameter`."""
     for group in _groups(roots):
         yield from group.fsdp_params
 
@@ -175,13 +177,13 @@ def parameters_of_all_fsdp_modules() -> Iterator[tuple[Any, Any]]:
                     yield group, parameter
 
 
-def sharded(parameter: Any) -> Tensor:
+def sharded_parameter(parameter: Any) -> Tensor:
     """What the optimizer knows of FSDP2's parameter."""
     known: Tensor = parameter.sharded_param
     return known
 
 
-def unsharded(parameter: Any) -> Tensor | None:
+def unsharded_parameter(parameter: Any) -> Tensor | None:
     """What stands in its place while a module runs; None before that."""
     whole: Tensor | None = getattr(parameter, "_unsharded_param", None)
     return whole

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from gradkeeper.cli.errors import CliError
 from gradkeeper.cli.streams import tell
-from gradkeeper.model import Finding, Severity
+from gradkeeper.model import Finding
 from gradkeeper.report import FORMATS
 from gradkeeper.report.paint import CHOICES, paint_for
 
@@ -29,11 +29,6 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
         "--format", choices=FORMATS, default="text", help="how findings are written (text)"
     )
     parser.add_argument("--output", type=as_path, metavar="FILE", help="where to (standard output)")
-
-
-def counted(findings: Iterable[Finding]) -> list[Finding]:
-    """What is shown by default: errors and warnings."""
-    return [finding for finding in findings if finding.severity is not Severity.INFO]
 
 
 def add_terminal_options(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,6 @@ from gradkeeper.cli.output import (
     add_output_options,
     add_report_option,
     add_terminal_options,
-    counted,
     write_findings,
     write_statement,
 )
@@ -48,6 +47,6 @@ def run(args: argparse.Namespace) -> int:
         raise CliError(f"{args.tape}: {error.strerror}") from None
     if args.report is not None:
         write_statement(read_file(args.tape), findings, args, title=args.tape.name)
-    shown = counted(findings)
+    shown = [finding for finding in findings if finding.counts]
     write_findings(shown, args, nothing="" if kinds & TRAINING else UNTRAINED)
     return 1 if shown else 0

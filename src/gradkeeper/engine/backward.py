@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
 
 from gradkeeper.engine.errors import LossError
-from gradkeeper.engine.gradients import sharded
+from gradkeeper.engine.gradients import any_sharded
 from gradkeeper.engine.journal import warn_at
 from gradkeeper.engine.leftovers import cleared
 from gradkeeper.engine.loss_weights import LossFactor
@@ -91,7 +91,7 @@ class Crediting:
         owner.precision.backward(
             loss, factor, owner.device, retain_graph=retain_graph, inputs=inputs
         )
-        if self._witness.mark() != before or sharded(owner.parameters[:1]):
+        if self._witness.mark() != before or any_sharded(owner.parameters[:1]):
             return  # what waits in unsharded parameters shows at the window's end
         if not self._witness.finds_credit(loss, owner.parameters, first=first):
             raise LossError(

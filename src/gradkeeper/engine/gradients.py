@@ -43,7 +43,7 @@ def local(gradient: Tensor) -> Tensor:
     return part
 
 
-def sharded(parameters: Iterable[Tensor]) -> bool:
+def any_sharded(parameters: Iterable[Tensor]) -> bool:
     """Whether ranks hold parts of them; torch's own helpers then talk to the other ranks."""
     return any(hasattr(kind, "to_local") for kind in {type(parameter) for parameter in parameters})
 
@@ -182,7 +182,7 @@ class ClipNorm:
     def finish(self, parameters: list[Tensor], scale: float, norm: Norm) -> Touch:
         if norm.length * scale <= self.bound:
             return NoClip().finish(parameters, scale, norm)
-        if scale == 1.0 and not sharded(parameters):
+        if scale == 1.0 and not any_sharded(parameters):
             clip_grads_with_norm_(parameters, self.bound, norm.tensor)
             return Touch.CLIPPED
         # In tensors and in this order, so that the bits are those of clip_grad_norm_.
@@ -197,7 +197,7 @@ class ClipValue:
     def finish(self, parameters: list[Tensor], scale: float, norm: Norm) -> Touch:
         held = gradients(parameters)
         if scale == 1.0 and not (
-            sharded(parameters) or any(gradient.is_sparse for gradient in held)
+            any_sharded(parameters) or any(gradient.is_sparse for gradient in held)
         ):
             clip_grad_value_(parameters, self.bound)
             return Touch.CLIPPED

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
-from gradkeeper.model.finding import Finding, Severity
+from gradkeeper.model.finding import Finding
 
 if TYPE_CHECKING:
     from gradkeeper.model.rule import Rule
@@ -127,7 +127,7 @@ class Selection:
         if code in ALWAYS or code in self.extend:
             return True
         if self.select is None:
-            return finding.severity is not Severity.INFO
+            return finding.counts
         return code in self.select
 
     def _ignored_in(self, path: str, code: str) -> bool:

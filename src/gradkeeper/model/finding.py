@@ -88,6 +88,11 @@ class Finding:
         return next((reason.site for reason in self.because if reason.role == role), None)
 
     @property
+    def counts(self) -> bool:
+        """An error or a warning: what is shown, and fails a check, where nobody says otherwise."""
+        return self.severity is not Severity.INFO
+
+    @property
     def path(self) -> str:
         """Of the file, as reports show it: relative to the working directory."""
         return self.site.path

@@ -175,7 +175,9 @@ class Witness:
 
     def _state(self) -> dict[str, Any]:
         gradients = [parameter.grad for owned in self._owned for parameter in owned]
-        held = any(gradient is not None and bool(local(gradient).any()) for gradient in gradients)
+        held = any(
+            gradient is not None and bool(dense_part(gradient).any()) for gradient in gradients
+        )
         return {
             "step": self._steps,
             "micro": self._micro,
@@ -211,7 +213,7 @@ class Witness:
         from gradkeeper.checkpoint import Store
 
         self._begin()
-        tensors = [[local(parameter) for parameter in owned] for owned in self._owned]
+        tensors = [[dense_part(parameter) for parameter in owned] for owned in self._owned]
         everything = [parameter for owned in tensors for parameter in owned]
         Store(self._folder / FINAL).save({"parameters": tensors, "names": self._names})
         whole = of_tensors(everything, budget=None)
@@ -261,7 +263,7 @@ BUDGET = 2**18
 
 
 def of_tensors(tensors: Iterable[torch.Tensor | None], *, budget: int | None = BUDGET) -> str:
-    several = [tensor if tensor is None else local(tensor) for tensor in tensors]
+    several = [tensor if tensor is None else dense_part(tensor) for tensor in tensors]
     count = sum(tensor.numel() for tensor in several if tensor is not None)
     stride = 1 if budget is None else max(1, count // budget)
     hashed = hashlib.blake2b(digest_size=8)
@@ -274,7 +276,7 @@ def of_tensors(tensors: Iterable[torch.Tensor | None], *, budget: int | None = B
     return hashed.hexdigest()
 
 
-def local(tensor: torch.Tensor) -> torch.Tensor:
+def dense_part(tensor: torch.Tensor) -> torch.Tensor:
     """What this process holds of it, dense."""
     tensor = tensor.detach()
     if hasattr(tensor, "to_local"):

@@ -49,7 +49,7 @@ class FsdpShard:
         held: Any = self._held()
         if held is None:
             return None
-        apart, whole = torch_private.pending_apart(held), torch_private.unsharded(held)
+        apart, whole = torch_private.pending_apart(held), torch_private.unsharded_parameter(held)
         if apart is not None or whole is None:
             return apart
         return gradient_of(whole)
@@ -68,7 +68,9 @@ class FsdpShards:
             return None
         if parameter not in self._known:
             for group, held in torch_private.parameters_of_all_fsdp_modules():
-                self._known.setdefault(torch_private.sharded(held), FsdpShard(held, group))
+                self._known.setdefault(
+                    torch_private.sharded_parameter(held), FsdpShard(held, group)
+                )
             # A DTensor of somebody else's is not looked for again.
             self._known.setdefault(parameter, None)
         found: FsdpShard | None = self._known[parameter]
@@ -81,7 +83,7 @@ def unsharded_by_fsdp() -> set[int]:
     Their storage comes and goes, and their gradients go to the shards: they are nobody's account.
     """
     held_by_fsdp = torch_private.parameters_of_all_fsdp_modules()
-    return {id(torch_private.unsharded(held)) for _, held in held_by_fsdp}
+    return {id(torch_private.unsharded_parameter(held)) for _, held in held_by_fsdp}
 
 
 REBUILT_WITHIN = 4

@@ -75,12 +75,12 @@ def variable_of(optimizer: Optimizer, frame: FrameType | None) -> str | None:
             # By type, not isinstance: that may run code of lazy proxies.
             if name.startswith("_") or not issubclass(type(value), Optimizer):
                 continue
-            if value is optimizer or unwrapped(value) is optimizer:
+            if value is optimizer or inner_optimizer(value) is optimizer:
                 return name
     return None
 
 
-def unwrapped(optimizer: Optimizer) -> Optimizer:
+def inner_optimizer(optimizer: Optimizer) -> Optimizer:
     """The optimizer itself, where a framework has wrapped it (accelerate, Lightning)."""
     held = vars(optimizer)
     inner = held.get("optimizer") or held.get("_optimizer")

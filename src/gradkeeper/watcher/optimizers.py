@@ -15,7 +15,7 @@ from gradkeeper.watcher.accounts import Accounts
 from gradkeeper.watcher.arrivals import Arrivals
 from gradkeeper.watcher.gradients import Cohort
 from gradkeeper.watcher.manual_changes import ManualChanges
-from gradkeeper.watcher.names import UserNames, unwrapped, variable_of
+from gradkeeper.watcher.names import UserNames, inner_optimizer, variable_of
 
 NAMELESS_FOR = 2
 """So many backwards an optimizer without a variable waits for its first use."""
@@ -129,14 +129,14 @@ class Optimizers:
         known = self._by_id.get(id(optimizer))
         if known is not None and known[0]() is optimizer:
             return known[1].name
-        inner = unwrapped(optimizer)
+        inner = inner_optimizer(optimizer)
         return None if inner is optimizer else self.name_of(inner)
 
     def adopt(self, optimizer: Optimizer, site: Site | None = None) -> str | None:
         """The name of an optimizer, which is entered in the books if it is new or has grown."""
         known = self._by_id.get(id(optimizer))
         if known is None:
-            optimizer = unwrapped(optimizer)
+            optimizer = inner_optimizer(optimizer)
             known = self._by_id.get(id(optimizer))
         signature = signature_of(optimizer)
         if known is not None and known[0]() is optimizer and known[1].signature == signature:

@@ -85,7 +85,7 @@ class Watch:
     @property
     def findings(self) -> list[Finding]:
         """Errors and warnings, each line and rule once."""
-        return [finding for finding in self._found if finding.severity is not Severity.INFO]
+        return [finding for finding in self._found if finding.counts]
 
     @property
     def infos(self) -> list[Finding]:

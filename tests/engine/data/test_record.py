@@ -13,7 +13,13 @@ from torch import Tensor, nn
 from gradkeeper import rng
 from gradkeeper.engine import Engine, EngineWarning
 from gradkeeper.engine.data import feed_of
-from gradkeeper.engine.data.mersenne import Twister, advanced, put_together, twister, words_between
+from gradkeeper.engine.data.mersenne import (
+    Twister,
+    advanced,
+    generator_state,
+    twister,
+    words_between,
+)
 from tests.checkpoint.same import same
 
 
@@ -192,7 +198,7 @@ def test_a_distance_leads_from_one_state_to_the_other(
     assert after is not None
     assert words_between(before, after) == count
     found = advanced(before, count)
-    assert put_together(kind, Twister(found.words, found.place, after.rest)) == state
+    assert generator_state(kind, Twister(found.words, found.place, after.rest)) == state
 
 
 def test_a_generator_of_another_kind_has_no_distance() -> None:

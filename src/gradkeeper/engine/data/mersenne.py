@@ -53,7 +53,7 @@ def twister(kind: str, state: Drawn) -> Twister | None:
     return None
 
 
-def put_together(kind: str, twister: Twister) -> Drawn:
+def generator_state(kind: str, twister: Twister) -> Drawn:
     match kind:
         case "torch cpu":
             words = array("Q", array("I", twister.words)).tobytes()
@@ -120,7 +120,7 @@ def _drawn(twister: Twister, count: int) -> torch.Generator:
 def _generator(twister: Twister) -> torch.Generator:
     """Torch's, whatever it was: it draws many words at once."""
     plain = Twister(twister.words, twister.place, (bytes(8), bytes(LENGTH - BLOCK.stop)))
-    state = bytearray(put_together("torch cpu", plain))
+    state = bytearray(generator_state("torch cpu", plain))
     generator = torch.Generator()
     generator.set_state(torch.frombuffer(state, dtype=torch.uint8))
     return generator

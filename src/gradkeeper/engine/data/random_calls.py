@@ -13,7 +13,13 @@ from typing import Any, TypeVar
 
 from gradkeeper.engine.data.feed import given, kept
 from gradkeeper.engine.data.generators import RandomSources, Reading, changed
-from gradkeeper.engine.data.mersenne import Twister, advanced, put_together, twister, words_between
+from gradkeeper.engine.data.mersenne import (
+    Twister,
+    advanced,
+    generator_state,
+    twister,
+    words_between,
+)
 from gradkeeper.engine.journal import warn_at
 from gradkeeper.source_line import user_site
 
@@ -156,7 +162,7 @@ def _between(left: tuple[str, Any], found: tuple[str, Any]) -> int | None:
 def _further(left: tuple[str, Any], count: int) -> tuple[str, Any]:
     before = _twister(left)
     assert before is not None, "noted of such a one"
-    return left[0], put_together(left[0], advanced(before, count))
+    return left[0], generator_state(left[0], advanced(before, count))
 
 
 def _twister(reading: tuple[str, Any]) -> Twister | None:

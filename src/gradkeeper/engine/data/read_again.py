@@ -53,7 +53,7 @@ class ReadFeed:
         self._source: Iterator[Any] = iter(())
         self._history: list[list[Any]] = []
         """By epoch: how often a batch was asked for, and the numbers it is shuffled by."""
-        self._first = counted(self._roots)
+        self._first = counters(self._roots)
         self._sources = RandomSources(self._roots)
         self._begin_history()
 
@@ -135,7 +135,7 @@ class ReadFeed:
         self._sources = RandomSources(self._roots)
         self._random_calls = RandomCalls(self._sources)
         self._begun = self._sources.read()
-        self._counted = since(self._first, counted(self._roots))
+        self._counted = since(self._first, counters(self._roots))
 
     def _start(self) -> None:
         self._history.append([0, numbers(self._loader)])
@@ -188,7 +188,7 @@ def _loaders_within(loader: Any) -> Iterator[DataLoader[Any]]:
 Counted = dict[str, int]
 
 
-def counted(roots: Mapping[str, Any]) -> Counted:
+def counters(roots: Mapping[str, Any]) -> Counted:
     """By name as `loader.dataset.pipeline[2].epoch`. The near ones, as with generators."""
     found: Counted = {}
     for name, thing, held in near(roots):
@@ -205,7 +205,7 @@ def since(first: Counted, now: Counted) -> Counted:
 
 
 def put_back(roots: Mapping[str, Any], wanted: Counted) -> None:
-    now = counted(roots)
+    now = counters(roots)
     for name, value in wanted.items():
         slot = None if now.get(name) == value else holder(roots, name)
         if slot is not None:

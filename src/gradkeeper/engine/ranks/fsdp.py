@@ -29,9 +29,9 @@ from gradkeeper.torch_private import (
     fsdp_parameters,
     outputs_in,
     reduce_pending,
-    sharded,
+    sharded_parameter,
     spare_unrun,
-    unsharded,
+    unsharded_parameter,
     unsharded_parameters,
 )
 
@@ -108,7 +108,7 @@ class Reached:
         """Onto what is credited in modules that have run. A hook holds a set, not a model: so it
         may stay, and each parameter is hooked once."""
         for place in list(self._unhooked):
-            whole = unsharded(self._parameters[place])
+            whole = unsharded_parameter(self._parameters[place])
             if whole is not None and whole.requires_grad:
                 whole.register_hook(partial(_mark, self._places, place))
                 self._unhooked.remove(place)
@@ -118,7 +118,7 @@ class Reached:
 
     @property
     def parameters(self) -> list[Tensor]:
-        return [sharded(parameter) for parameter in self._parameters]
+        return [sharded_parameter(parameter) for parameter in self._parameters]
 
     @property
     def flags(self) -> list[bool]:

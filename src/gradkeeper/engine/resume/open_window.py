@@ -67,10 +67,10 @@ class PendingWindow(Stateful):
 
     def restore(self, state: StateTree | None) -> None:
         device = next(iter(self._owners.values())).home
-        self.again = None if state is None else window_of(cloned(state), device)
+        self.again = None if state is None else restored_window(cloned(state), device)
 
 
-def window_of(state: StateTree, device: torch.device) -> OpenWindow:
+def restored_window(state: StateTree, device: torch.device) -> OpenWindow:
     """Takes over the state's tensors: those of a state that somebody keeps are cloned first."""
     loss = state["loss"]
     pending = Pending(

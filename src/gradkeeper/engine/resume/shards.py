@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gradkeeper.checkpoint import UnkeepableError
 from gradkeeper.engine.errors import ResumeError
-from gradkeeper.torch_private import strided, strides_of
+from gradkeeper.torch_private import is_sharded, strided, strides_of
 from gradkeeper.tree import StateTree, mapped, with_tensors, zipped
 
 KEYS = {"shard", "whole", "start", "placements"}
@@ -18,10 +18,6 @@ Box = list[tuple[int, int]]
 Cut = int | list[int] | None
 """What a dimension of the mesh does to a tensor: it cuts this dimension of it; or each of the
 pieces, so many, that tensor parallelism has cut that into; or holds copies."""
-
-
-def is_sharded(value: object) -> bool:
-    return isinstance(value, Tensor) and hasattr(value, "placements")
 
 
 def is_shard(value: object) -> bool:

@@ -29,7 +29,7 @@ from gradkeeper.checkpoint.weight_files import (
 )
 from gradkeeper.engine.errors import EngineError, ResumeError, SetupError
 from gradkeeper.engine.owner import Owner
-from gradkeeper.engine.resume.shards import covers, is_shard, is_sharded, put_together
+from gradkeeper.engine.resume.shards import covers, is_shard, put_together
 from gradkeeper.engine.resume.stateful import (
     Loadable,
     ModuleState,
@@ -37,7 +37,7 @@ from gradkeeper.engine.resume.stateful import (
     unwrapped,
     with_shards,
 )
-from gradkeeper.torch_private import WRAPPERS
+from gradkeeper.torch_private import WRAPPERS, is_sharded
 from gradkeeper.tree import StateTree, cloned
 
 # Leaving, from a live model

@@ -14,12 +14,13 @@ from gradkeeper.lint.interpreter.frames import Loop
 from gradkeeper.lint.interpreter.objects import BuiltIn, LibraryClass, StandIn, visible
 from gradkeeper.lint.interpreter.state import LONGEST_WINDOW
 from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Unknown, Value
+from gradkeeper.lint.interpreter.vocabulary import words
 from gradkeeper.lint.libraries import amp, unknowns
 from gradkeeper.lint.libraries.builtins import OpenRange
 from gradkeeper.lint.libraries.data import Loader, lend
 from gradkeeper.lint.libraries.factors import ONE, UNKNOWN_FACTOR, Factor
 from gradkeeper.lint.libraries.gradients import retains
-from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
+from gradkeeper.lint.libraries.leaves import Leaf, atoms
 from gradkeeper.lint.libraries.nn import StateDict, module_of
 from gradkeeper.lint.libraries.optim import Frameworks, Scheduler, optimizer_of
 from gradkeeper.lint.libraries.provenance import Modes

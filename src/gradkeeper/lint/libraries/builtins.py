@@ -31,8 +31,8 @@ from gradkeeper.lint.interpreter.values import (
     Value,
     truth_value,
 )
+from gradkeeper.lint.interpreter.vocabulary import words
 from gradkeeper.lint.libraries.data import Opened, StatefulLoader
-from gradkeeper.lint.libraries.leaves import words
 from gradkeeper.lint.libraries.nn import Module, module_of
 from gradkeeper.lint.libraries.optim import Optimizer, Scheduler
 from gradkeeper.lint.libraries.parameters import Params

@@ -16,7 +16,7 @@ from gradkeeper.lint.interpreter.values import (
     Length,
     Value,
 )
-from gradkeeper.lint.libraries.leaves import words
+from gradkeeper.lint.interpreter.vocabulary import words
 from gradkeeper.lint.libraries.recording import RunTape
 from gradkeeper.model import events as ev
 

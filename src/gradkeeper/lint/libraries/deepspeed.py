@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from gradkeeper.lint.interpreter.containers import Tuple
 from gradkeeper.lint.interpreter.objects import BuiltIn, LibraryClass, flatten, visible
 from gradkeeper.lint.interpreter.values import NONE, Call, Unknown, Value
+from gradkeeper.lint.interpreter.vocabulary import words
 from gradkeeper.lint.libraries import optim
 from gradkeeper.lint.libraries.factors import UNKNOWN_FACTOR
-from gradkeeper.lint.libraries.leaves import atoms, words
+from gradkeeper.lint.libraries.leaves import atoms
 from gradkeeper.lint.libraries.nn import module_of, unseen_network
 from gradkeeper.lint.libraries.optim import Scheduler, optimizer_of
 from gradkeeper.lint.libraries.provenance import OPEN

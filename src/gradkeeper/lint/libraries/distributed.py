@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from gradkeeper.lint.interpreter.objects import BuiltIn, LibraryClass, StandIn, visible
 from gradkeeper.lint.interpreter.values import NONE, Call, Condition, Unknown, Value
+from gradkeeper.lint.interpreter.vocabulary import words
 from gradkeeper.lint.libraries import optim
-from gradkeeper.lint.libraries.leaves import atoms, words
+from gradkeeper.lint.libraries.leaves import atoms
 from gradkeeper.lint.libraries.nn import module_of
 from gradkeeper.lint.libraries.optim import Optimizer, optimizer_of
 from gradkeeper.lint.libraries.provenance import Modes

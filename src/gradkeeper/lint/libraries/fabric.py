@@ -14,10 +14,11 @@ from gradkeeper.lint.interpreter.objects import (
     visible,
 )
 from gradkeeper.lint.interpreter.values import NONE, TRUE, Call, Condition, Unknown, Value
+from gradkeeper.lint.interpreter.vocabulary import words
 from gradkeeper.lint.libraries import amp, unknowns
 from gradkeeper.lint.libraries.data import lend
 from gradkeeper.lint.libraries.gradients import retains
-from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
+from gradkeeper.lint.libraries.leaves import Leaf, atoms
 from gradkeeper.lint.libraries.nn import LoadedState, StateDict, module_of
 from gradkeeper.lint.libraries.optim import optimizer_of
 from gradkeeper.lint.libraries.parameters import Params

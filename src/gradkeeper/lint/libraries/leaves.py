@@ -108,7 +108,3 @@ def leaves_in(sources: Provenance) -> Leaves:
 
 
 NO_LEAVES: Leaves = frozenset()
-
-
-def words(text: str) -> frozenset[str]:
-    return frozenset(text.split())

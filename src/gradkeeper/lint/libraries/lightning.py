@@ -17,9 +17,10 @@ from gradkeeper.lint.interpreter.objects import (
     visible,
 )
 from gradkeeper.lint.interpreter.values import NONE, TRUE, Call, Condition, Constant, Unknown, Value
+from gradkeeper.lint.interpreter.vocabulary import words
 from gradkeeper.lint.libraries import fabric
 from gradkeeper.lint.libraries.gradients import retains
-from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
+from gradkeeper.lint.libraries.leaves import Leaf, atoms
 from gradkeeper.lint.libraries.nn import Module
 from gradkeeper.lint.libraries.optim import Optimizer, Scheduler, optimizer_of
 from gradkeeper.lint.libraries.parameters import Params

@@ -25,8 +25,9 @@ from gradkeeper.lint.interpreter.values import (
     Unknown,
     Value,
 )
+from gradkeeper.lint.interpreter.vocabulary import words
 from gradkeeper.lint.libraries.gradients import takes_over
-from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in, words
+from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in
 from gradkeeper.lint.libraries.parameters import Params
 from gradkeeper.lint.libraries.provenance import DISK, Modes, Pass
 from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape

@@ -10,7 +10,8 @@ from gradkeeper.lint.interpreter.containers import Dict, List
 from gradkeeper.lint.interpreter.expressions import OneShot
 from gradkeeper.lint.interpreter.objects import BuiltIn, Function, StandIn, visible
 from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Provenance, Times, Value
-from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in, words
+from gradkeeper.lint.interpreter.vocabulary import words
+from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in
 from gradkeeper.lint.libraries.nn import StateDict, zero
 from gradkeeper.lint.libraries.parameters import Params, parameters_in
 from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape

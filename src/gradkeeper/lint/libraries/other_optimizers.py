@@ -12,9 +12,9 @@ from gradkeeper.lint.interpreter.objects import (
     visible,
 )
 from gradkeeper.lint.interpreter.values import NONE, Call, Value
+from gradkeeper.lint.interpreter.vocabulary import words
 from gradkeeper.lint.libraries import optim
 from gradkeeper.lint.libraries.distributed import wrapped_optimizer
-from gradkeeper.lint.libraries.leaves import words
 from gradkeeper.lint.libraries.networks import network
 from gradkeeper.lint.libraries.nn import zero
 from gradkeeper.lint.libraries.optim import Optimizer, optimizer_of, take_step

@@ -43,7 +43,7 @@ from gradkeeper.lint.libraries.nn import MODULE, Module, module_of, take_along, 
 from gradkeeper.lint.libraries.optim import stranger
 from gradkeeper.lint.libraries.provenance import Fetched
 from gradkeeper.lint.libraries.recording import RunTape
-from gradkeeper.lint.libraries.tensors import Finite, Param, weigh
+from gradkeeper.lint.libraries.tensors import Finite, Param, weigh_unknown
 from gradkeeper.lint.libraries.torch import InMode, NoSync
 from gradkeeper.lint.libraries.trainer_loops import Framework
 from gradkeeper.model import events as ev
@@ -218,7 +218,7 @@ class StandardLibraries:
     def weigh(
         self, m: Machine, made: Unknown, of: Unknown, sign: str, by: Value, *, swapped: bool
     ) -> None:
-        weigh(m, made, of, sign, by, swapped=swapped)
+        weigh_unknown(m, made, of, sign, by, swapped=swapped)
 
     def enter_unknown(self, m: Machine, what: Unknown) -> Value:
         unknowns.keep(m, what)

@@ -23,10 +23,10 @@ from gradkeeper.lint.interpreter.values import (
     Provenance,
     Value,
 )
+from gradkeeper.lint.interpreter.vocabulary import words
 from gradkeeper.lint.libraries import unknowns
 from gradkeeper.lint.libraries.builtins import Work, do_nothing, end_program, make_dict, make_range
 from gradkeeper.lint.libraries.iterators import chain, chain_all, count, cycle, islice, repeat
-from gradkeeper.lint.libraries.leaves import words
 from gradkeeper.lint.libraries.tensors import Finite
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from gradkeeper.lint.interpreter.values import (
     Value,
     negation,
 )
+from gradkeeper.lint.interpreter.vocabulary import words
 from gradkeeper.lint.libraries.factors import ONE, UNKNOWN_FACTOR, Factor, factor_by, heavier
 from gradkeeper.lint.libraries.gradients import (
     GradHooks,
@@ -36,7 +37,7 @@ from gradkeeper.lint.libraries.gradients import (
     uses_gradient,
     within_step,
 )
-from gradkeeper.lint.libraries.leaves import Leaf, Leaves, atoms, leaves_in, words
+from gradkeeper.lint.libraries.leaves import Leaf, Leaves, atoms, leaves_in
 from gradkeeper.lint.libraries.provenance import (
     DISK,
     GRADIENT,
@@ -395,7 +396,9 @@ def as_tensor(m: Machine, value: Value) -> Tensor:
     return Tensor(value.text, leaves_in(value.sources()), _others(value.sources()), factor=factor)
 
 
-def weigh(m: Machine, made: Unknown, of: Unknown, sign: str, by: Value, *, swapped: bool) -> None:
+def weigh_unknown(
+    m: Machine, made: Unknown, of: Unknown, sign: str, by: Value, *, swapped: bool
+) -> None:
     """`of * by` or `of / by`, both unknown: keeps the weight for the case that it is a loss."""
     weights = m.state(Modes).weights
     m.kept.append(made)

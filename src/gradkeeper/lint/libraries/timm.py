@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from gradkeeper.lint.interpreter.containers import Tuple
 from gradkeeper.lint.interpreter.objects import BuiltIn, LibraryClass, StandIn, flatten, visible
 from gradkeeper.lint.interpreter.values import NONE, TRUE, Call, Condition, Unknown, Value
+from gradkeeper.lint.interpreter.vocabulary import words
 from gradkeeper.lint.libraries import networks, optim, torch
 from gradkeeper.lint.libraries.amp import GradScaler
-from gradkeeper.lint.libraries.leaves import words
 from gradkeeper.lint.libraries.nn import StateDict, module_of
 from gradkeeper.lint.libraries.optim import Scheduler, optimizer_of
 from gradkeeper.lint.libraries.parameters import Params

@@ -24,6 +24,7 @@ from gradkeeper.lint.interpreter.values import (
     Unknown,
     Value,
 )
+from gradkeeper.lint.interpreter.vocabulary import words
 from gradkeeper.lint.libraries import amp, nn, optim
 from gradkeeper.lint.libraries.data import (
     Loader,
@@ -33,7 +34,7 @@ from gradkeeper.lint.libraries.data import (
     share_out,
 )
 from gradkeeper.lint.libraries.gradients import moved, retains, uses_gradient, within_step
-from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
+from gradkeeper.lint.libraries.leaves import Leaf, atoms
 from gradkeeper.lint.libraries.nn import Module, StateDict, module_of
 from gradkeeper.lint.libraries.parameters import parameters_in
 from gradkeeper.lint.libraries.provenance import Fetched, Made, Modes

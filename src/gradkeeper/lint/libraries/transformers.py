@@ -14,8 +14,9 @@ from gradkeeper.lint.interpreter.objects import (
     visible,
 )
 from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Unknown, Value
+from gradkeeper.lint.interpreter.vocabulary import words
 from gradkeeper.lint.libraries import optim
-from gradkeeper.lint.libraries.leaves import Leaf, atoms, words
+from gradkeeper.lint.libraries.leaves import Leaf, atoms
 from gradkeeper.lint.libraries.lightning import plain
 from gradkeeper.lint.libraries.networks import Network, network
 from gradkeeper.lint.libraries.nn import Module, module_of

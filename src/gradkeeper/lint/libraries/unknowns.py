@@ -19,11 +19,12 @@ from gradkeeper.lint.interpreter.objects import (
     flatten,
 )
 from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Either, Unknown, Value
+from gradkeeper.lint.interpreter.vocabulary import words
 from gradkeeper.lint.libraries.amp import GradScaler
 from gradkeeper.lint.libraries.data import lend
 from gradkeeper.lint.libraries.factors import UNKNOWN_FACTOR
 from gradkeeper.lint.libraries.gradients import retains
-from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in, words
+from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in
 from gradkeeper.lint.libraries.nn import SAME, Module, Parts, module_of, unseen_network
 from gradkeeper.lint.libraries.optim import (
     Frameworks,

@@ -12,14 +12,10 @@ AROUND = 2
 """Lines of source shown before and after each one that matters."""
 
 
-def counted(findings: list[Finding]) -> list[Finding]:
-    return [finding for finding in findings if finding.severity is not Severity.INFO]
-
-
 def verdict(findings: list[Finding], *, seen: bool, lost: int = 0, how: str = "") -> str:
     """The headline; `seen` is False where there was nothing to judge, `lost` counts what was
     thrown away all the same, `how` the script ended, if not well."""
-    many = len(counted(findings))
+    many = sum(finding.counts for finding in findings)
     if many:
         return f"{many} finding{'s' * (many > 1)}"
     if not seen:
@@ -36,7 +32,7 @@ def brief(findings: list[Finding]) -> str:
         f"<code>{escape(place(finding))}</code> {escape(finding.rule)} {escape(finding.name)}</a>"
         f": {_words(finding.message)}</li>"
         for number, finding in _gravest_first(findings)
-        if finding.severity is not Severity.INFO
+        if finding.counts
     )
     return f'<ol class="brief">{lines}</ol>' if lines else ""
 

@@ -23,7 +23,7 @@ def render(statement: Statement, title: str, how: str = "") -> str:
     """The page of a statement; `title` names the script or the tape, `how` tells how the script
     ended, if not well."""
     assets = files("gradkeeper.report.statement") / "assets"
-    counted = cards.counted(statement.findings)
+    counted = [finding for finding in statement.findings if finding.counts]
     runs = _runs(statement)
     layers = measures.layers(statement)
     compared = replicas.render(statement)
@@ -101,7 +101,8 @@ def _lead(statement: Statement, runs: list[ShapeRun], how: str) -> str:
         where = f", as rank {ranks.pop()} kept its books"
     if not statement.backwards and not steps:
         return f"No backward call and no step was seen{f' before the script {how}' if how else ''}."
-    fine = "" if cards.counted(statement.findings) else "Nothing wrong was found in "
+    wrong = any(finding.counts for finding in statement.findings)
+    fine = "" if wrong else "Nothing wrong was found in "
     return (
         f"{fine}{statement.backwards:,} backward call{'s' * (statement.backwards != 1)} and"
         f" {steps:,} step{'s' * (steps != 1)} of {owners} optimizer{'s' * (owners != 1)}{where}"
