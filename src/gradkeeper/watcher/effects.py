@@ -2,7 +2,8 @@
 
 The long way finds out what happened, makes these and applies them. In a steady loop the fast path
 asks whether they still hold, and applies them again: what a zero, a backward or a step does is
-written here once.
+written here once. Two of them do in one go what others do one after the other, because time counts;
+tests hold them to that.
 """
 
 from collections.abc import Sequence
