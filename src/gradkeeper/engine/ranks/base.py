@@ -5,7 +5,7 @@ new strategy is one file with an `Exchange` and an `exchange_of`, as ddp.py and 
 in setup.py.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch.distributed as dist
@@ -152,67 +152,20 @@ class Reach(Protocol):
 class Exchange(Protocol):
     """Which backward exchanges gradients, and that no rank waits for one that has failed.
 
-    What it leaves in `.grad` is the mean over the ranks: windows are weighed on that.
+    What it leaves in `.grad` is the mean over the ranks: windows are weighed on that. A strategy
+    says `copies` and the first nine; the rest it says where its ranks take turns, read together or
+    hold parts of a gradient.
     """
 
-    lockstep: bool
-    """Whether ranks must read each micro-batch together."""
     copies: int
     """Of each gradient, among the ranks; 0: all of it is on each of them."""
-    keeps_pending: bool
-    """Whether what is pending in mid-window can be saved."""
-    alike: list[list[int]]
-    """Ranks that read the same micro-batches, because they share a layer (tensor parallelism)."""
-    unsynced: bool
-    """There are gradients here that the others have not seen."""
-    exchanged: bool
-    """In this window, gradients were exchanged."""
-    stuck: bool
-    """The others wait for this rank, and it cannot join them."""
-    fills: bool = True
-    """Whether parameters that a backward does not reach take part in its exchange."""
-
-    # A window
-
-    def meet_before_forward(self, meet: Callable[[], None]) -> None:
-        """To be called before each forward in which all ranks take part."""
-        return
-
-    def settle(self) -> None:
-        """Before a window, while all ranks are here."""
-        return
 
     def open(self, planned: int | None, *, by_loader: bool) -> None:
-        """`planned`: how many micro-batches each rank will be handed, where that is known."""
+        """A window begins. `planned`: how many micro-batches each rank will be handed, where that
+        is known."""
 
     def hand(self, *, last: bool) -> None:
         """A micro-batch is handed out."""
-
-    def at_close(self) -> None:
-        """From now on, nothing is exchanged before the window's end."""
-
-    def finish(self) -> None:
-        """At the window's end: what the others do in it and this rank has not done."""
-        return
-
-    def exchange(self, parameters: list[Tensor]) -> None:
-        """What no backward has exchanged."""
-
-    def close(self) -> None: ...
-
-    def forget(self) -> None:
-        """Drops what is pending elsewhere than in `.grad`."""
-        return
-
-    def norm(self, parameters: list[Tensor]) -> Tensor:
-        """Of this rank's gradients. Where parts of them lie here, of these."""
-        return total_norm(gradients(parameters))
-
-    def reconsidered(self, norm: Norm, parameters: list[Tensor]) -> Norm:
-        """A norm that is not finite, looked at again."""
-        return reconsidered(norm, gradients(parameters))
-
-    # Its backwards
 
     @property
     def exchanging(self) -> bool:
@@ -224,34 +177,97 @@ class Exchange(Protocol):
     def torn(self) -> None:
         """A backward failed half-way."""
 
-    def catch_up(self) -> bool:
-        """Takes part in the backward that the others are in; False if this rank cannot."""
-
     def leaves(self) -> list[Tensor]:
         """What a backward credits."""
+
+    def at_close(self) -> None:
+        """From now on, nothing is exchanged before the window's end."""
+
+    def exchange(self, parameters: list[Tensor]) -> None:
+        """What no backward has exchanged."""
+
+    def close(self) -> None:
+        """The window is over, and torch's own behaviour is back."""
+
+    # How a window stands
+
+    unsynced: bool = False
+    """There are gradients here that the others have not seen."""
+    exchanged: bool = False
+    """In this window, gradients were exchanged."""
+    stuck: bool = False
+    """The others wait for this rank, and it cannot join them."""
+
+    # Ranks that read together
+
+    lockstep: bool = False
+    """Whether ranks must read each micro-batch together."""
+    alike: Sequence[Sequence[int]] = ()
+    """Ranks that read the same micro-batches, because they share a layer (tensor parallelism)."""
+
+    def meet_before_forward(self, meet: Callable[[], None]) -> None:
+        """To be called before each forward in which all ranks take part."""
+        return
+
+    # Turns: exchanges that all ranks take part in, whether they have a micro-batch or not
+
+    @property
+    def late(self) -> bool:
+        """The micro-batch is over, and should have been exchanged."""
+        return False
+
+    @property
+    def owes(self) -> bool:
+        """Whether other ranks exchange more often in this window than this one has."""
+        return False
+
+    def settle(self) -> None:
+        """Before a window, while all ranks are here."""
+        return
+
+    def take_due_turn(self) -> None:
+        return
+
+    def catch_up(self) -> bool:
+        """Takes part in the backward that the others are in; False if this rank cannot."""
+        return False
+
+    def finish(self) -> None:
+        """At the window's end: what the others do in it and this rank has not done."""
+        return
+
+    # Parts of gradients
+
+    fills: bool = True
+    """Whether parameters that a backward does not reach take part in its exchange."""
 
     @property
     def reached(self) -> Reach | None:
         """None where it does not matter which parameters were."""
         return None
 
-    # Its turns
+    def norm(self, parameters: list[Tensor]) -> Tensor:
+        """Of this rank's gradients. Where parts of them lie here, of these."""
+        return total_norm(gradients(parameters))
 
-    @property
-    def late(self) -> bool:
-        """The micro-batch is over, and should have been exchanged."""
+    def reconsidered(self, norm: Norm, parameters: list[Tensor]) -> Norm:
+        """A norm that is not finite, looked at again."""
+        return reconsidered(norm, gradients(parameters))
 
-    @property
-    def owes(self) -> bool:
-        """Whether other ranks exchange more often in this window than this one has."""
-
-    def take_due_turn(self) -> None: ...
+    def forget(self) -> None:
+        """Drops what is pending elsewhere than in `.grad`."""
+        return
 
     # What is kept
 
-    def state(self) -> list[bool]: ...
+    keeps_pending: bool = True
+    """Whether what is pending in mid-window can be saved."""
 
-    def restore(self, state: list[bool]) -> None: ...
+    def state(self) -> list[bool]:
+        return []
+
+    def restore(self, state: list[bool]) -> None:
+        return
 
 
 def check_world(sizes: set[int]) -> None:

@@ -93,19 +93,13 @@ def _buckets(gradients: list[Tensor]) -> Iterator[list[Tensor]]:
 
 
 class DDPExchange(Exchange):
-    lockstep = False
     copies = 0
-    keeps_pending = True
 
     def __init__(self, wrappers: list[DistributedDataParallel], *, every: bool) -> None:
-        self.alike: list[list[int]] = []
         self._wrappers = wrappers
         self._group: Any = wrappers[0].process_group
         self._every = every
         self._alone = len(wrappers) == 1
-        self.unsynced = False
-        self.exchanged = False
-        self.stuck = False
         self._owed = 0
         self._due = False
         self._begun = False
@@ -125,7 +119,6 @@ class DDPExchange(Exchange):
             exchange_as_a_forward_does(wrapper)
 
     def open(self, planned: int | None, *, by_loader: bool) -> None:
-        """`planned`: how many micro-batches each rank will be handed, where that is known."""
         self.unsynced = self.exchanged = self.stuck = False
         self._due = self._begun = self._prepared = False
         self._by_loader = by_loader
@@ -141,7 +134,6 @@ class DDPExchange(Exchange):
             ]
 
     def hand(self, *, last: bool) -> None:
-        """A micro-batch is handed out."""
         self.take_due_turn()
         self._due = self._alone and (self._every or last)
         if self._due and not self._owed:
@@ -149,7 +141,6 @@ class DDPExchange(Exchange):
         self._set(self._due)
 
     def at_close(self) -> None:
-        """From now on, nothing is exchanged before the window's end."""
         self._owed = 0
         self._due = self._alone = False
         self._set(False)
@@ -177,11 +168,9 @@ class DDPExchange(Exchange):
 
     @property
     def exchanging(self) -> bool:
-        """The next backward is exchanged, so all ranks must run it."""
         return self._prepared
 
     def credited(self) -> bool:
-        """After a backward: whether it was exchanged."""
         synced = self._prepared
         self._begun = self._prepared = False
         self.unsynced = not synced
@@ -191,12 +180,9 @@ class DDPExchange(Exchange):
         return synced
 
     def torn(self) -> None:
-        """A backward failed. Where it was exchanged, some of the gradients are already away."""
+        """Where it was exchanged, some of the gradients are already away, and a turn that is torn
+        cannot be taken again."""
         self.stuck = self._prepared
-
-    def catch_up(self) -> bool:
-        """A turn that is torn cannot be taken again."""
-        return False
 
     def leaves(self) -> list[Tensor]:
         return [p for wrapper in self._wrappers for p in wrapper.parameters() if p.requires_grad]

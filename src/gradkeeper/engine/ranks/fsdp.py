@@ -141,7 +141,6 @@ def _mark(places: set[int], place: int, gradient: Tensor) -> None:
 
 class FSDPExchange(Exchange):
     lockstep = True
-    owes = False
 
     def __init__(
         self, model: nn.Module, parameters: list[Tensor], *, every: bool, defers: bool = False
@@ -150,7 +149,6 @@ class FSDPExchange(Exchange):
         self._model = model
         self._parameters = parameters
         self._roots = roots_of(model)
-        self.alike: list[list[int]] = []
         self._every = every
         self._defers = defers
         self._all_reduces = True
@@ -164,9 +162,6 @@ class FSDPExchange(Exchange):
         self._mixed = len(counts) > 1
         self.copies = 1 if self._mixed else counts.pop()
         self._meet: Callable[[], None] = lambda: None
-        self.unsynced = False
-        self.exchanged = False
-        self.stuck = False
         self._sync = True
         self._forwards = Forwards()
         self._hooks: list[Any] = []
@@ -239,7 +234,6 @@ class FSDPExchange(Exchange):
         self._forwards.forget()
 
     def catch_up(self) -> bool:
-        """Takes part in the backward that the others are in; False if this rank cannot."""
         self.stuck = not self._forwards.run_backward(self.leaves())
         self.unsynced = not (self._sync and self._all_reduces)
         return not self.stuck
@@ -297,12 +291,6 @@ class FSDPExchange(Exchange):
             squares.append(super().reconsidered(norm, alike).length ** 2 / count)
         length = math.sqrt(math.fsum(squares))
         return Norm(torch.full_like(norm.tensor, length), length)
-
-    def state(self) -> list[bool]:
-        return []
-
-    def restore(self, state: list[bool]) -> None:
-        return
 
     def forget(self) -> None:
         clear_pending(self._roots)

@@ -7,7 +7,7 @@ import re
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from enum import IntEnum
@@ -319,7 +319,7 @@ def check_same_window(statuses: list[Status]) -> None:
         )
 
 
-def check_same_items(statuses: list[Status], alike: list[list[int]]) -> None:
+def check_same_items(statuses: list[Status], alike: Sequence[Sequence[int]]) -> None:
     """Where ranks share a layer, they read the same micro-batches."""
     for group in alike:
         first = statuses[group[0]]
