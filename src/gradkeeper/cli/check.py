@@ -276,8 +276,7 @@ def _tell_tracebacks(results: Iterable[tuple[str, Any]]) -> None:
 
 
 def _print_of(finding: "Finding", held: dict[str, bytes]) -> str:
-    from gradkeeper.lint.suppress import fingerprint
-    from gradkeeper.report.source import lines_in, shown_path
+    from gradkeeper.report.source import lines_in
 
     path = finding.site.file
     try:
@@ -286,7 +285,7 @@ def _print_of(finding: "Finding", held: dict[str, bytes]) -> str:
         raw = b""
     lines = lines_in(raw, finding.cell)
     line = lines[finding.site.line - 1] if finding.site.line <= len(lines) else ""
-    return fingerprint(finding, shown_path(path), line)
+    return finding.fingerprint(line)
 
 
 def _unknown(

@@ -85,13 +85,6 @@ def apply(
     return kept, unused
 
 
-def fingerprint(finding: Finding, path: str, line: str) -> str:
-    text = "\0".join((finding.rule, path.replace("\\", "/"), line.strip()))
-    import hashlib  # takes longer to import than most files to check
-
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-
-
 def dump_baseline(prints: Iterable[str]) -> str:
     counts = Counter(prints)
     body = {"version": VERSION, "findings": dict(sorted(counts.items()))}

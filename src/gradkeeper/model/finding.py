@@ -87,6 +87,13 @@ class Finding:
         """The line that had this part in it; the first, if several had."""
         return next((reason.site for reason in self.because if reason.role == role), None)
 
+    def fingerprint(self, line: str) -> str:
+        """By rule, file and the line's text: it survives edits elsewhere in the file."""
+        import hashlib  # takes longer to import than most files to check
+
+        text = "\0".join((self.rule, self.path.replace("\\", "/"), line.strip()))
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
     @property
     def counts(self) -> bool:
         """An error or a warning: what is shown, and fails a check, where nobody says otherwise."""

@@ -99,12 +99,8 @@ def _uri(path: str) -> str:
 
 
 def _fingerprint(finding: Finding) -> str:
-    """By rule, file and the line's text: it survives edits elsewhere in the file."""
-    line = line_of(finding.site.file, finding.site.line, finding.cell) or str(finding.site.line)
-    text = "\0".join((finding.rule, shown_path(finding.site.file), line.strip()))
-    import hashlib
-
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    line = line_of(finding.site.file, finding.site.line, finding.cell)
+    return finding.fingerprint(line or str(finding.site.line))
 
 
 def _fix(fix: Fix, remedy: str) -> dict[str, Any]:
