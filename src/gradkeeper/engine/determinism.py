@@ -21,7 +21,7 @@ from gradkeeper.engine.errors import EngineError, SetupError
 from gradkeeper.engine.owner import Owner, device_of
 
 if TYPE_CHECKING:
-    from gradkeeper.engine.resume.stateful import KeptState
+    from gradkeeper.engine.resume.kept_state import KeptState
 
 # Where a run runs, in plain words and numbers: kept beside each checkpoint, and compared.
 

@@ -1,7 +1,8 @@
 """A run that another process can go on with, bit for bit.
 
 saver         when to save, and how to come back
-stateful      what is kept: models, optimizers, schedulers, precision, tracked things
+stateful      what is kept, by one protocol: models, optimizers, schedulers, precision
+kept_state    all of it: owners, tracked things, random numbers, the place; and what differs
 open_window   a window in mid-way, with its gradients
 fast_forward  where the program is, in its loops and loaders, and the way back there
 run_folder    where checkpoints are

@@ -6,8 +6,8 @@ from typing import Any
 from gradkeeper.engine.data import Feed
 from gradkeeper.engine.data.signature import of_any_rank
 from gradkeeper.engine.errors import ResumeError
+from gradkeeper.engine.resume.kept_state import KeptState, refuse_difference
 from gradkeeper.engine.resume.shards import in_shards, joined
-from gradkeeper.engine.resume.stateful import KeptState, refuse_difference
 from gradkeeper.engine.resume.weights import is_imported
 from gradkeeper.tree import StateTree
 

@@ -12,8 +12,9 @@ from gradkeeper.engine.data import Feed, Unstated, feed_of
 from gradkeeper.engine.errors import PositionError, ResumeError
 from gradkeeper.engine.journal import warn_at
 from gradkeeper.engine.resume.elastic import Shares
+from gradkeeper.engine.resume.kept_state import KeptState, RandomNumbers
 from gradkeeper.engine.resume.open_window import PendingWindow
-from gradkeeper.engine.resume.stateful import KeptState, RandomNumbers, Stateful
+from gradkeeper.engine.resume.stateful import Stateful
 from gradkeeper.engine.shared import Shared
 from gradkeeper.tree import StateTree
 

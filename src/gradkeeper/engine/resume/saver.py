@@ -15,9 +15,10 @@ from gradkeeper.engine.owner import Owner, TrainedWeights
 from gradkeeper.engine.preemption import leave_process, leave_soon, listen
 from gradkeeper.engine.resume.elastic import RankParts
 from gradkeeper.engine.resume.fast_forward import FastForward, Itinerary, Loaders
+from gradkeeper.engine.resume.kept_state import KeptState, RandomNumbers
 from gradkeeper.engine.resume.open_window import PendingWindow
 from gradkeeper.engine.resume.run_folder import Folder
-from gradkeeper.engine.resume.stateful import KeptState, RandomNumbers, Stateful, is_compiled
+from gradkeeper.engine.resume.stateful import Stateful, is_compiled
 from gradkeeper.engine.resume.weights import is_imported, restore_imported
 from gradkeeper.engine.shared import Shared
 from gradkeeper.model import events as ev
