@@ -26,7 +26,7 @@ from gradkeeper.lint.interpreter.vocabulary import CREDITS
 from gradkeeper.lint.libraries.nn import Module
 from gradkeeper.lint.libraries.optim import Optimizer
 from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape
-from gradkeeper.lint.libraries.unknowns import role_of
+from gradkeeper.lint.libraries.roles import role_of
 from gradkeeper.model import events as ev
 
 WINDOW = 3

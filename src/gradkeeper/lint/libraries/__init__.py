@@ -12,7 +12,9 @@ data              loaders and samplers: what they hand out, in which order, from
 nn                torch.nn: modules, layers, losses
 optim             torch.optim: optimizers, their groups, schedulers
 amp               torch.amp: autocast and gradient scaling
-unknowns          what an unknown value turns out to be, by what is done with it
+roles             what an unknown value is taken for, by what is done with it
+unseen_code       code that is not seen: what it is given, and what it may have done with that
+unknowns          calls of unknown values and of their methods
 torch             torch itself, by dotted names: functions, modes, data, wrappers
 distributed       ranks: FSDP2, ZeRO, RPC optimizers, horovod
 builtins          Python's own functions: range, isinstance, filter and the like

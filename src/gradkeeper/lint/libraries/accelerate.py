@@ -15,7 +15,7 @@ from gradkeeper.lint.interpreter.objects import BuiltIn, LibraryClass, StandIn, 
 from gradkeeper.lint.interpreter.state import LONGEST_WINDOW
 from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Unknown, Value
 from gradkeeper.lint.interpreter.vocabulary import words
-from gradkeeper.lint.libraries import amp, unknowns
+from gradkeeper.lint.libraries import amp, roles
 from gradkeeper.lint.libraries.builtins import OpenRange
 from gradkeeper.lint.libraries.data import Loader, lend
 from gradkeeper.lint.libraries.factors import ONE, UNKNOWN_FACTOR, Factor
@@ -135,13 +135,13 @@ class Accelerator(StandIn):
 
     def _used_as(self, m: Machine, value: Unknown) -> Value:
         """What the program uses something as that it did not build in sight."""
-        kind = unknowns.kind_of(m, value)
+        kind = roles.kind_of(m, value)
         if kind == "optimizer":
-            return unknowns.as_optimizer(m, value) or value
+            return roles.as_optimizer(m, value) or value
         if kind == "module":
-            return unknowns.as_module(m, value)
+            return roles.as_module(m, value)
         if kind == "scheduler":
-            return unknowns.as_scheduler(m, value) or value
+            return roles.as_scheduler(m, value) or value
         return value
 
     # -- windows

@@ -11,9 +11,9 @@ from gradkeeper.lint.libraries import optim, torch
 from gradkeeper.lint.libraries.nn import StateDict
 from gradkeeper.lint.libraries.optim import Optimizer
 from gradkeeper.lint.libraries.parameters import Params
+from gradkeeper.lint.libraries.roles import as_optimizer
 from gradkeeper.lint.libraries.standard_library import NullContext
 from gradkeeper.lint.libraries.tensors import Tensor, as_tensor, credit
-from gradkeeper.lint.libraries.unknowns import as_optimizer
 
 if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine

@@ -14,10 +14,10 @@ from gradkeeper.lint.libraries.leaves import atoms
 from gradkeeper.lint.libraries.nn import module_of, unseen_network
 from gradkeeper.lint.libraries.optim import Scheduler, optimizer_of
 from gradkeeper.lint.libraries.provenance import OPEN
+from gradkeeper.lint.libraries.roles import as_module
 from gradkeeper.lint.libraries.standard_library import NullContext
 from gradkeeper.lint.libraries.tensors import as_tensor, credit
 from gradkeeper.lint.libraries.torch import Wrapper
-from gradkeeper.lint.libraries.unknowns import as_module
 
 if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine

@@ -12,8 +12,8 @@ from gradkeeper.lint.libraries.leaves import atoms
 from gradkeeper.lint.libraries.nn import module_of
 from gradkeeper.lint.libraries.optim import Optimizer, optimizer_of
 from gradkeeper.lint.libraries.provenance import Modes
+from gradkeeper.lint.libraries.roles import as_module, as_optimizer, kind_of
 from gradkeeper.lint.libraries.standard_library import NullContext
-from gradkeeper.lint.libraries.unknowns import as_module, as_optimizer, kind_of
 
 if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine

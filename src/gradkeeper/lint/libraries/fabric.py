@@ -15,7 +15,7 @@ from gradkeeper.lint.interpreter.objects import (
 )
 from gradkeeper.lint.interpreter.values import NONE, TRUE, Call, Condition, Unknown, Value
 from gradkeeper.lint.interpreter.vocabulary import words
-from gradkeeper.lint.libraries import amp, unknowns
+from gradkeeper.lint.libraries import amp, roles
 from gradkeeper.lint.libraries.data import lend
 from gradkeeper.lint.libraries.gradients import retains
 from gradkeeper.lint.libraries.leaves import Leaf, atoms
@@ -103,7 +103,7 @@ class Fabric(StandIn):
         bound = call.argument(2, "clip_val") or call.argument(3, "max_norm")
         target = (call.argument(0, "module") or NONE).resolve(m)
         given = call.argument(1, "optimizer")
-        optimizer = unknowns.as_optimizer(m, given) if given is not None else None
+        optimizer = roles.as_optimizer(m, given) if given is not None else None
         if optimizer is not None:
             if not optimizer.owner.known:
                 m.state(RunTape).note(m, ev.Clip, (optimizer.owner,), scale_aware=True)

@@ -24,10 +24,10 @@ from gradkeeper.lint.libraries.leaves import Leaf, atoms
 from gradkeeper.lint.libraries.nn import Module
 from gradkeeper.lint.libraries.optim import Optimizer, Scheduler, optimizer_of
 from gradkeeper.lint.libraries.parameters import Params
+from gradkeeper.lint.libraries.roles import as_optimizer
 from gradkeeper.lint.libraries.tensors import credit
 from gradkeeper.lint.libraries.torch import clip
 from gradkeeper.lint.libraries.trainer_loops import Framework, call_with, drive, method_of
-from gradkeeper.lint.libraries.unknowns import as_optimizer
 
 if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine

@@ -33,11 +33,13 @@ from gradkeeper.lint.libraries import (
     lightning,
     networks,
     other_optimizers,
+    roles,
     standard_library,
     timm,
     torch,
     transformers,
     unknowns,
+    unseen_code,
 )
 from gradkeeper.lint.libraries.nn import MODULE, Module, module_of, take_along, unseen_network
 from gradkeeper.lint.libraries.optim import stranger
@@ -165,12 +167,12 @@ class StandardLibraries:
         return None
 
     def call_unseen(self, what: Value, call: Call) -> Value:
-        return unknowns.unseen(what, call)
+        return unseen_code.unseen(what, call)
 
     def call_left_open(self, what: Unknown, call: Call) -> Value:
         why = f"`{what.text}` is left to classes that are not seen"
         call.m.state(RunTape).lose_sight(call.m, why)
-        return unknowns.unseen(what, call)
+        return unseen_code.unseen(what, call)
 
     def call_unknown(self, what: Unknown, call: Call) -> Value:
         if timm.called_as_scaler(call.m, what, call):
@@ -178,14 +180,14 @@ class StandardLibraries:
         return unknowns.call_unknown(what, call)
 
     def attribute_of_unknown(self, m: Machine, what: Unknown, name: str) -> Value:
-        role = unknowns.role_of(m, what)
+        role = roles.role_of(m, what)
         known = self._shown(m, what, role)
         if known is not None:
             return known.attribute(m, name)
         if name == "no_sync":
             return BuiltIn(name, lambda call: NoSync())
         if name == "param_groups":
-            found = unknowns.as_optimizer(m, what)
+            found = roles.as_optimizer(m, what)
             if found is not None:
                 return found.attribute(m, name)
         if isinstance(role, Module) and name in role.children:
@@ -197,18 +199,18 @@ class StandardLibraries:
         if isinstance(role, SHOWN):
             return role
         if role is None and what.fixed and not what.data:
-            uses = unknowns.uses_of(m, what)
+            uses = roles.uses_of(m, what)
             for shown in SHOWS if "backward" in uses else ():
                 made = shown(m, what, uses)
                 if made is not None:
-                    return unknowns.take_for(m, what, made)
+                    return roles.take_for(m, what, made)
         return None
 
     def set_attribute_of_unknown(self, m: Machine, what: Unknown, name: str, value: Value) -> None:
         m.write(m.attributes_of(what), name, value)
-        unknowns.hold(m, what, value)
+        unseen_code.hold(m, what, value)
         if name == "require_backward_grad_sync" or module_of(value) is not None:
-            unknowns.as_module(m, what).set_attribute(m, name, value)
+            roles.as_module(m, what).set_attribute(m, name, value)
         elif name == "grad" and not what.data:
             m.doubt("gradients of tensors that are not seen are set by hand")
         elif name == "requires_grad":
@@ -221,7 +223,7 @@ class StandardLibraries:
         weigh_unknown(m, made, of, sign, by, swapped=swapped)
 
     def enter_unknown(self, m: Machine, what: Unknown) -> Value:
-        unknowns.keep(m, what)
+        unseen_code.keep(m, what)
         return m.unknown(f"{what.text} as", what, part=True)
 
     def escape(self, m: Machine, value: Value) -> None:
@@ -236,7 +238,7 @@ class StandardLibraries:
             m.state(RunTape).note(m, ev.Exhaust, use=use)
 
     def optimizer_in(self, m: Machine, value: Value) -> Value | None:
-        return unknowns.as_optimizer(m, value)
+        return roles.as_optimizer(m, value)
 
     def decorated(self, m: Machine, decorator: Value, what: Value) -> Value | None:
         if isinstance(decorator, ignite.Registration):
@@ -268,7 +270,7 @@ class StandardLibraries:
     def loop_begins(self, m: Machine, loop: Loop) -> None:
         loop.begun = loop.round_begun = m.serial
         if loop.iterable is not None:
-            unknowns.keep(m, loop.iterable)
+            unseen_code.keep(m, loop.iterable)
         if loop.kind == "batches" or id(loop.node) in m.facts.training_around:
             m.state(RunTape).loops.setdefault(loop.node, 0)
         if loop.kind == "batches" and self._spends(m, loop):

@@ -24,7 +24,7 @@ from gradkeeper.lint.interpreter.values import (
     Value,
 )
 from gradkeeper.lint.interpreter.vocabulary import words
-from gradkeeper.lint.libraries import unknowns
+from gradkeeper.lint.libraries import roles
 from gradkeeper.lint.libraries.builtins import Work, do_nothing, end_program, make_dict, make_range
 from gradkeeper.lint.libraries.iterators import chain, chain_all, count, cycle, islice, repeat
 from gradkeeper.lint.libraries.tensors import Finite
@@ -192,8 +192,8 @@ def _deepcopy(call: Call) -> Value:
     if isinstance(given, Dict):
         return Dict(dict(given.values), given.open)
     if isinstance(given, List):
-        return List([unknowns.copied(call.m, value) for value in given.values], given.open)
-    return unknowns.copied(call.m, given)
+        return List([roles.copied(call.m, value) for value in given.values], given.open)
+    return roles.copied(call.m, given)
 
 
 def _chance(call: Call) -> Value:

@@ -13,8 +13,8 @@ from gradkeeper.lint.libraries.amp import GradScaler
 from gradkeeper.lint.libraries.nn import StateDict, module_of
 from gradkeeper.lint.libraries.optim import Scheduler, optimizer_of
 from gradkeeper.lint.libraries.parameters import Params
+from gradkeeper.lint.libraries.roles import as_module, as_optimizer, kind_of
 from gradkeeper.lint.libraries.tensors import Tensor, as_tensor, credit
-from gradkeeper.lint.libraries.unknowns import as_module, as_optimizer, kind_of
 
 if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine

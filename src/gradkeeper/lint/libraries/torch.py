@@ -39,6 +39,7 @@ from gradkeeper.lint.libraries.nn import Module, StateDict, module_of
 from gradkeeper.lint.libraries.parameters import parameters_in
 from gradkeeper.lint.libraries.provenance import Fetched, Made, Modes
 from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape
+from gradkeeper.lint.libraries.roles import as_module, copied
 from gradkeeper.lint.libraries.tensors import (
     QUESTIONS,
     Finite,
@@ -49,7 +50,6 @@ from gradkeeper.lint.libraries.tensors import (
     credit,
     mix,
 )
-from gradkeeper.lint.libraries.unknowns import as_module, copied
 from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from gradkeeper.lint.libraries.lightning import plain
 from gradkeeper.lint.libraries.networks import Network, network
 from gradkeeper.lint.libraries.nn import Module, module_of
 from gradkeeper.lint.libraries.optim import Scheduler, optimizer_of
+from gradkeeper.lint.libraries.roles import as_module
 from gradkeeper.lint.libraries.trainer_loops import Framework
-from gradkeeper.lint.libraries.unknowns import as_module
 
 if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine
