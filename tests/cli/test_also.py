@@ -43,3 +43,10 @@ def test_what_names_no_format_and_file_is_refused(
         main(["check", ".", "--also", wrong])
 
     assert "FORMAT=FILE, of text, json, sarif, github" in capsys.readouterr().err
+
+
+def test_standard_output_is_no_file(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["check", ".", "--also", "json=-"])
+
+    assert "'json=-': --format json writes to standard output" in capsys.readouterr().err

@@ -587,6 +587,21 @@ def test_stdin_is_a_file_like_any_other() -> None:
     assert json.loads(done.stdout)["findings"][0]["path"] == "<stdin>"
 
 
+def test_a_line_from_stdin_is_shown_like_that_of_a_file() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "gradkeeper", "check", "-"],
+        input=STALE,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    place, line, marker, *_ = done.stdout.splitlines()
+    assert place.startswith("<stdin>:")
+    assert line.endswith("|     optimizer.step()")
+    assert "^ step() applies the gradient of line " in marker
+
+
 def test_checking_never_imports_torch(here: Path) -> None:
     (here / "stale.py").write_text(STALE)
     code = (

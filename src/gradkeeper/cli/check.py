@@ -101,6 +101,8 @@ def _report_in_file(text: str) -> "tuple[str, Path]":
     name, equals, path = text.partition("=")
     if name not in FORMATS or not equals or not path:
         raise argparse.ArgumentTypeError(f"{text!r}: FORMAT=FILE, of {', '.join(FORMATS)}")
+    if path == STDIN:
+        raise argparse.ArgumentTypeError(f"{text!r}: --format {name} writes to standard output")
     return name, as_path(path)
 
 
@@ -186,7 +188,7 @@ def _watch(args: argparse.Namespace) -> NoReturn:
 def _there(paths: Iterable[str]) -> None:
     for path in paths:
         if not os.path.exists(path):
-            raise CliError(f"there is no file or folder {path}")
+            raise CliError(f"there is no file or folder {path or repr(path)}")
 
 
 def _code(findings: "list[Finding]", args: argparse.Namespace) -> int:
@@ -226,6 +228,7 @@ def _check(args: argparse.Namespace, selections: Any) -> list[tuple[str, Any]]:
     from gradkeeper.cli.progress import CheckProgress
     from gradkeeper.lint.check import check_bytes, check_files
     from gradkeeper.lint.files import find
+    from gradkeeper.report.source import show_as_stdin
 
     if STDIN in args.paths and args.fix and not args.diff:
         raise CliError("what comes from stdin cannot be fixed in place: --diff shows the fixes")
@@ -242,6 +245,7 @@ def _check(args: argparse.Namespace, selections: Any) -> list[tuple[str, Any]]:
             results = sorted((progress.one(result) for result in checked), key=_in_order(paths))
     if STDIN in args.paths:
         text = args.held["<stdin>"] = sys.stdin.buffer.read()
+        show_as_stdin(text)
         results.append(("<stdin>", check_bytes(text, "<stdin>", fixes=fixes)))
     return results
 

@@ -13,6 +13,8 @@ from gradkeeper.model import Site
 LINE_END = re.compile(r"\r\n|\r|\n")
 """str.splitlines would also break at form feeds and at U+2028, where Python goes on."""
 
+STDIN = "<stdin>"
+
 
 def shown_path(path: str) -> str:
     """Relative to the working directory, where the file lies below it."""
@@ -21,8 +23,8 @@ def shown_path(path: str) -> str:
 
 def line_of(path: str, line: int, cell: int | None = None) -> str | None:
     """The text of one line, of a notebook's cell if one is given; None if it is not to be had."""
-    if Site(path, line).in_cell:
-        # Running cells have no file, and In[1] of the next session is another one: never kept here.
+    if Site(path, line).in_cell or path == STDIN:
+        # Neither has a file, and In[1] of the next session is another one: never kept here.
         lines = tuple(linecache.getlines(path))
     else:
         # Whole, because what is kept must not outlive a change of folder.
@@ -30,6 +32,11 @@ def line_of(path: str, line: int, cell: int | None = None) -> str | None:
     if not 1 <= line <= len(lines):
         return None
     return lines[line - 1]
+
+
+def show_as_stdin(raw: bytes) -> None:
+    """What came from standard input, of which nobody can ask for a line again."""
+    linecache.cache[STDIN] = (len(raw), None, list(lines_in(raw)), STDIN)
 
 
 def forget() -> None:
