@@ -1,5 +1,5 @@
 """Checkpoints that others wrote, read without running what is in them: torch.save, DCP, and
-safetensors as Hugging Face lays them out.
+safetensors as Hugging Face lays them out, with what its trainers save beside them.
 
 What is found in there is told apart by its shape, not by its name: a model's state is a dict of
 tensors, an optimizer's has `state` and `param_groups`.
@@ -78,8 +78,19 @@ def _read(path: Path) -> Any:
     if (path / METADATA).is_file():
         return read_dcp(path)
     if (path / INDEX).is_file() or (path / FILE).is_file():
-        return read_safetensors(_files_in(path))
+        return {"model": read_safetensors(_files_in(path)), **_beside(path)}
     raise ForeignError(f"{path} is no checkpoint of DCP or Hugging Face: no {METADATA}, no {FILE}")
+
+
+def _beside(weights: Path) -> StateTree:
+    """As transformers' Trainer (.pt) and Accelerate (.bin) save the rest of a run."""
+    files = [
+        file
+        for kind in ("optimizer", "scheduler", "scaler")
+        for file in (weights / f"{kind}.pt", weights / f"{kind}.bin")
+        if file.is_file()
+    ]
+    return {file.name: read_torch(file) for file in files}
 
 
 def _files_in(folder: Path) -> list[Path]:

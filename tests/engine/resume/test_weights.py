@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file, load_model
+from safetensors.torch import load_file, load_model, save_model
 from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,
@@ -484,7 +484,20 @@ def save_with_generators(model: nn.Module, optimizer: Any, path: Path) -> None:
     torch.save({**states, "rng": drawn, "best": best}, path)
 
 
-RECIPES = [save_as_app, save_as_lightning, save_beside_the_rest, save_with_generators]
+def save_in_files_of_their_own(model: nn.Module, optimizer: Any, path: Path) -> None:
+    """As transformers' Trainer lays out a checkpoint; Accelerate says .bin."""
+    path.mkdir()
+    save_model(model, str(path / "model.safetensors"))
+    torch.save(optimizer.state_dict(), path / "optimizer.pt")
+
+
+RECIPES = [
+    save_as_app,
+    save_as_lightning,
+    save_beside_the_rest,
+    save_with_generators,
+    save_in_files_of_their_own,
+]
 
 
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
@@ -549,7 +562,7 @@ class Evil:
         return os.mkdir, ("run-by-pickle",)
 
 
-@pytest.mark.parametrize("kind", ["torch", "dcp", "dcp metadata"])
+@pytest.mark.parametrize("kind", ["torch", "dcp", "dcp metadata", "beside weights"])
 def test_what_would_need_pickle_is_refused_and_not_run(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -558,6 +571,9 @@ def test_what_would_need_pickle_is_refused_and_not_run(
     path = tmp_path / "theirs"
     if kind == "torch":
         torch.save({"net": model.state_dict(), "args": Evil()}, path)
+    elif kind == "beside weights":
+        save_in_files_of_their_own(model, optimizer, path)
+        torch.save({"args": Evil()}, path / "scheduler.pt")
     else:
         path = recipe(tmp_path, "dcp", model, optimizer, args=Evil() if kind == "dcp" else 1)
     if kind == "dcp metadata":
