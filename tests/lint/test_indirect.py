@@ -288,3 +288,50 @@ def test_another_librarys_gradients_follow_its_own_laws() -> None:
 
     assert told(code.format(library="torch")) == ["GK101"]
     assert told(code.format(library="mxnet")) == []
+
+
+BY_SETTING = """\
+import argparse
+import torch
+from torch import nn
+args = argparse.ArgumentParser().parse_args()
+model = nn.Linear(4, 1)
+optimizers = {
+    "sgd": torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
+    "adam": torch.optim.Adam(model.parameters(), lr=0.01),
+    "adagrad": torch.optim.Adagrad(model.parameters(), lr=0.01),
+}
+optimizer = optimizers[args.optimizer]
+for x in loader:
+    optimizer.zero_grad()
+    model(x).mean().backward()
+    optimizer.step()
+"""
+
+
+def test_one_of_several_optimizers_is_chosen_by_a_setting() -> None:
+    assert told(BY_SETTING) == []
+    assert told(BY_SETTING.replace("    optimizer.zero_grad()\n", "")) == ["GK101"]
+
+
+def test_one_of_several_optimizers_by_what_each_round_brings_is_not_known() -> None:
+    by_data = BY_SETTING.replace("optimizer = optimizers[args.optimizer]\n", "").replace(
+        "for x in loader:\n    optimizer.zero_grad()",
+        "for x, kind in loader:\n    optimizer = optimizers[kind]",
+    )
+
+    assert told(by_data) == []
+
+
+def test_what_is_put_into_a_queue_comes_out_at_either_end() -> None:
+    head = "from collections import deque\n" + HEAD
+    body = """
+waiting = deque()
+waiting.appendleft(model(x).mean())
+optimizer.zero_grad()
+waiting.popleft().backward()
+optimizer.step()
+"""
+
+    assert told(loop(body, head=head)) == []
+    assert told(loop(body.replace("optimizer.zero_grad()\n", ""), head=head)) == ["GK101"]

@@ -199,9 +199,9 @@ class ListMethod(Value):
     def call(self, call: Call) -> Value:
         m, values = call.m, self.of.values
         first = call.args[0] if call.args else NONE
-        if self.name == "append":
+        if self.name in ("append", "appendleft"):
             if len(values) < 4 * MOST_ELEMENTS:
-                values.append(first)
+                values.insert(len(values) if self.name == "append" else 0, first)
             self.of.limit = m.counted(Constant(len(values))).reach
             first.is_kept(m, [] if self.of.lets_go else values)
             return NONE
@@ -212,8 +212,9 @@ class ListMethod(Value):
             at = index_of(first, len(values) + 1)
             values.insert(at or 0, call.argument(1) or NONE)
             return NONE
-        if self.name == "pop":
-            place = index_of(first, len(values)) if call.args else len(values) - 1
+        if self.name in ("pop", "popleft"):
+            last = len(values) - 1 if self.name == "pop" else 0
+            place = index_of(first, len(values)) if call.args else last
             if values and place is not None and place >= 0:
                 return values.pop(place)
             return m.unknown(f"{self.of.text}.pop()", self.of)
@@ -349,12 +350,12 @@ class Dict(Collection):
             if self.open and key.fixed:
                 self.values[key.key] = (key, made)
             return made
-        if key.fixed and not self.open and any(value.acts(m) for value in others):
+        if key.fixed and not self.open and any(v.acts(m) or v.takes_part() for v in others):
             return self._chosen(m, key)
         return any_of(m, others, key)
 
     def _chosen(self, m: Machine, key: Value) -> Value:
-        """One of several functions, by a setting: `STEPS[args.mode]`."""
+        """One of several functions or optimizers, by a setting: `STEPS[args.mode]`."""
         (_, chosen), *others = reversed(self.values.values())
         for name, value in others[: Either.DEEPEST]:
             chosen = either(Condition("==", key, name), value, chosen, m)
