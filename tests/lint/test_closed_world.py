@@ -298,3 +298,52 @@ def test_code_that_has_a_network_and_handles_gradients_may_weigh_them() -> None:
 
     assert "GK201" not in told(code.format(given="model"))
     assert "GK201" in told(code.format(given="0.1"))
+
+
+TWICE = """\
+from helpers import build, loader
+
+def baseline():
+    model, optimizer = build()
+    for x in loader:
+        loss = model(x).mean()
+        loss.backward()
+        {clear}
+        optimizer.step()
+        {then}
+
+def with_options():
+    network, solver = build(fast=True)
+    for x in loader:
+        loss = network(x).mean()
+        loss.backward()
+        solver.step()
+        solver.zero_grad()
+
+baseline()
+with_options()
+"""
+
+
+def test_optimizers_that_work_one_after_the_other_are_told_apart() -> None:
+    wrong = TWICE.format(clear="optimizer.zero_grad()", then="pass")
+
+    assert told(wrong) == ["GK102"]
+    assert told(TWICE.format(clear="pass", then="optimizer.zero_grad()")) == []
+
+
+def test_of_unseen_optimizers_that_take_turns_each_may_own_what_another_zeroes() -> None:
+    code = """\
+from helpers import build, loader
+
+model, optimizer, solver = build()
+for x in loader:
+    loss = model(x).mean()
+    loss.backward()
+    optimizer.zero_grad()
+    optimizer.step()
+    solver.step()
+    solver.zero_grad()
+"""
+
+    assert told(code) == []

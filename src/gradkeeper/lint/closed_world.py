@@ -7,6 +7,7 @@ missing thing.
 from __future__ import annotations
 
 import ast
+from itertools import pairwise
 
 from gradkeeper.lint.libraries.leaves import atoms
 from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape, expanded
@@ -32,7 +33,8 @@ def openings(tape: RunTape, root: Root) -> frozenset[str]:
     """Where the world of a run is open: what may have been done out of sight, by kind.
 
     optimizer     one was not seen being built, or unseen code had it
-    optimizers    several were not seen being built: which parameters are whose?
+    optimizers    several that were not seen being built are at work by turns: which parameters are
+                  whose?
     strange step  one that was not seen being built steps: it may be one that was
     loss          a part of one comes from unseen code, which made parameters that are owned
     lent          unseen code was given parameters
@@ -45,7 +47,7 @@ def openings(tape: RunTape, root: Root) -> frozenset[str]:
     found = set()
     if tape.unseen or any(not owner.known or owner.escaped for owner in tape.owners):
         found.add("optimizer")
-    if sum(not owner.known for owner in tape.owners) > 1:
+    if _take_turns(tape, [owner for owner in tape.owners if not owner.known]):
         found.add("optimizers")
     steps = (note.owner for note in tape.notes if note.kind is ev.Step)
     if any(owner is not None and not owner.known for owner in steps):
@@ -67,6 +69,23 @@ def openings(tape: RunTape, root: Root) -> frozenset[str]:
     if _comes_from_callers(tape, root):
         found.add("caller")
     return frozenset(found)
+
+
+def _take_turns(tape: RunTape, owners: list[RecordedOwner]) -> bool:
+    """Some of these step or are zeroed in between others: not one after the other, each for itself,
+    as in a script that trains twice."""
+    if len(owners) < 2:
+        return False
+    spans: dict[RecordedOwner, tuple[int, int]] = {}
+    for place, note in enumerate(tape.notes):
+        for target in (note.owner, *note.targets) if note.kind in (ev.Step, ev.Zero) else ():
+            if isinstance(target, RecordedOwner):
+                first, _ = spans.get(target, (place, place))
+                spans[target] = (first, place)
+    if not all(owner in spans for owner in owners):
+        return True
+    ordered = sorted(spans[owner] for owner in owners)
+    return any(later[0] <= earlier[1] for earlier, later in pairwise(ordered))
 
 
 def _is_zeroed(tape: RunTape, owner: RecordedOwner) -> bool:
