@@ -144,7 +144,7 @@ def _again(
     counts = any(question.periodic for question in m.questions.values())
     made = _made_for(m, of, node)
     own = all(owner.known or owner.inherited or owner in made for owner in tape.owners)
-    nobody_steps = not facts.steps_somewhere and own
+    nobody_steps = not facts.stepping and own
     repeats = tape.steps or ((counts or nobody_steps) and tape.backwards)
     if id(node) in facts.whole_loops or not repeats:
         return
@@ -176,12 +176,22 @@ def _made_for(m: Machine, instance: Value | None, node: ast.AST) -> set[Recorded
         for part in ast.walk(node)
         if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store)
     }
-    roles = (
-        role_of(m, value)
+    its_own = {
+        value.key
         for name, value in instance.attributes.items()
         if isinstance(value, Unknown) and not value.given and name not in set_here
-    )
-    return {role.owner for role in roles if isinstance(role, Optimizer)}
+    }
+    found: set[RecordedOwner] = set()
+    for value in m.kept:
+        role = role_of(m, value) if isinstance(value, Unknown) else None
+        if not isinstance(role, Optimizer):
+            continue
+        whole = value
+        while isinstance(whole, Unknown) and whole.key not in its_own:
+            whole = whole.of  # that of a part: `self.agent.optimizer`
+        if isinstance(whole, Unknown):
+            found.add(role.owner)
+    return found
 
 
 def _others_zero(m: Machine, project: Project, node: ast.AST) -> bool:

@@ -65,8 +65,12 @@ def uses_of(m: Machine, value: Value) -> set[str]:
 
 
 def name_of(m: Machine, value: Value) -> str:
-    """What a person would call it: the variable it was assigned to."""
-    return m.labels.get(value.key) or value.text
+    """What a person would call it: the variable that it, or what it is part of, stands in."""
+    label = m.labels.get(value.key)
+    if label is None and isinstance(value, Unknown) and value.of is not None and value.name:
+        whole = m.labels.get(value.of.key)
+        return f"{whole}.{value.name}" if whole is not None else value.text
+    return label or value.text
 
 
 def role_of(m: Machine, value: Unknown) -> StandIn | None:
