@@ -3761,6 +3761,74 @@ twins(
 )
 
 
+PART_OF_AN_AGENT = """
+    from agents import Agent, targets
+
+    class Critic(Agent):
+        def __init__(self, config, {handed}):
+            self.config = config
+            self.network = {made}
+
+        def step(self, x):
+            loss = (self.network(x) - targets(x)).pow(2).mean()
+            {zero}
+            loss.backward()
+            self.network.optimizer.step(){mark}
+"""
+twins(
+    "an optimizer of what an object had made for itself",
+    PART_OF_AN_AGENT.format(
+        handed="_", made="config.network_fn()", zero="pass", mark="  # <- GK101"
+    ),
+    PART_OF_AN_AGENT.format(
+        handed="_", made="config.network_fn()", zero="self.network.zero_grad()", mark=""
+    ),
+)
+twins(
+    "an optimizer of what an object had made for itself, or was handed",
+    PART_OF_AN_AGENT.format(
+        handed="_", made="config.network_fn()", zero="pass", mark="  # <- GK101"
+    ),
+    PART_OF_AN_AGENT.format(handed="network", made="network", zero="pass", mark=""),
+)
+
+
+IN_ONE_BRANCH = """
+    def train_one_epoch(model, loader, optimizer, scaler):
+        for x in loader:
+            optimizer.zero_grad()
+            loss = model(x).mean()
+            if scaler is not None:
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+            else:
+                loss.backward(){mark}
+                {step}
+"""
+twins(
+    "without a scaler, nobody steps",
+    IN_ONE_BRANCH.format(step="pass", mark="  # <- GK107"),
+    IN_ONE_BRANCH.format(step="optimizer.step()", mark=""),
+)
+twins(
+    "without a scaler, nobody steps, or the program does so after a trial",
+    IN_ONE_BRANCH.format(step="pass", mark="  # <- GK107"),
+    """
+    def fits(model, loader, optimizer):
+        for x in loader:
+            optimizer.zero_grad()
+            model(x).mean().backward()
+
+    def train_one_epoch(model, loader, optimizer):
+        for x in loader:
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            optimizer.step()
+    """,
+)
+
+
 @pytest.mark.parametrize("way", OVERLAYS)
 def test_a_default_that_may_be_written_over_is_a_setting(way: str) -> None:
     source = FAULTY[f"defaults that something unknown is laid over: {way}"]

@@ -183,7 +183,7 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
     run.spends, run.ended = spends, seen_to_the_end
     run.period, run.short_of = m.period, m.short_of
     run.loops = tuple(tape.loops)
-    run.partial = root.function is not None and program.project.facts.steps_somewhere
+    run.partial = root.function is not None and program.project.facts.steps_outside(tape.loops)
     run.lines = frozenset((event.site.file, event.site.line) for event in events)
     run.under = _by_line(program, m.reached)
     run.numbered = bool(m.numbers)

@@ -50,8 +50,8 @@ class Facts:
     loud_names: set[str] = field(default_factory=set)
     credit_names: set[str] = field(default_factory=set)
     step_names: set[str] = field(default_factory=set)
-    steps_somewhere: bool = False
-    """Some line of the program steps an optimizer, or has a scaler do it."""
+    stepping: list[ast.AST] = field(default_factory=list)
+    """The lines of the program that step an optimizer, or have a scaler do it."""
     loop_names: set[str] = field(default_factory=set)
     """Functions with a loop that trains, or that call one."""
     whole_loops: set[int] = field(default_factory=set)
@@ -169,6 +169,13 @@ class Facts:
             lines = self._lines[id(function)].walk()
             found = self._words[id(function)] = {word for line in lines for word in line.words}
         return found
+
+    def steps_outside(self, loops: Iterable[ast.AST]) -> bool:
+        """Some line of the program that steps lies in none of these loops."""
+        if not self.stepping:
+            return False
+        inside = {id(node) for loop in loops for node in ast.walk(loop)}
+        return any(id(node) not in inside for node in self.stepping)
 
     def is_loud(self, node: ast.AST) -> bool:
         return id(node) in self.loud

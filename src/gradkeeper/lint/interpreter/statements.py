@@ -220,6 +220,7 @@ class Statements(Expressions):
             if isinstance(answer, Condition) and self.answered(answer) is None:
                 self.learn(answer, taken)
             return self.block(node.body if taken else node.orelse)
+        setting = isinstance(answer, Condition) and answer.fixed
         if isinstance(answer, Condition):
             known = self.answered(answer)
             if known is not None:
@@ -230,7 +231,7 @@ class Statements(Expressions):
                 answer = self.ask(answer, prefer=_stays(node))
             else:
                 return self._both(node, answer)
-        if self.loops and (id(node), not answer) in self.facts.steps_if:
+        if self.loops and (id(node), not answer) in self.facts.steps_if and not setting:
             self.closed_gates.add(id(node))
         elif (id(node), answer) in self.facts.steps_if:
             self.opened_gates.add(id(node))

@@ -114,11 +114,12 @@ class Survey:
         self.facts.bare = {
             id(line.node.value) for line in self.lines if isinstance(line.node, ast.Expr)
         }
-        self.facts.steps_somewhere = any(
-            "step" in line.calls and any(uses.get(of, set()) & OF_STEPPED for of in line.steps_of)
+        self.facts.stepping = [
+            line.node
             for line in self.lines
-            if line.steps_of
-        )
+            if "step" in line.calls
+            and any(uses.get(of, NO_WORDS) & OF_STEPPED for of in line.steps_of)
+        ]
         self._name_functions()
         for file in self.files:
             self._mark(file)

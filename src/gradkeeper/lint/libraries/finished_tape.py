@@ -448,7 +448,7 @@ def _tell_escapes(m: Machine, tape: RunTape) -> None:
     One that was handed in stays in sight here, unless the program steps elsewhere only: then this
     may be a trial of what fits into memory, or one part of the training.
     """
-    elsewhere = m.facts.steps_somewhere and not tape.steps
+    elsewhere = not tape.steps and m.facts.steps_outside(tape.loops)
     reached = _all_reached(tape)
     for owner in tape.owners:
         kept = owner.kept or _may_be_the_same(owner, reached) or (elsewhere and not owner.known)
