@@ -159,7 +159,7 @@ def watched(odd: dict[int, str], *, loader: bool) -> tuple[list[Finding], list[s
 @example(odd={}, loader=False)
 @example(odd={26: "no zero"}, loader=True)
 @example(odd={26: "a fault", 29: "late zero"}, loader=False)
-def test_a_loop_that_changes_is_told_as_without_the_routine(
+def test_a_loop_that_changes_is_told_as_without_the_fast_path(
     odd: dict[int, str], loader: bool
 ) -> None:
     short = watched(odd, loader=loader)
@@ -170,7 +170,7 @@ def test_a_loop_that_changes_is_told_as_without_the_routine(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ODD)
-def test_each_change_is_told_as_without_the_routine(what: str) -> None:
+def test_each_change_is_told_as_without_the_fast_path(what: str) -> None:
     short = watched({STEADY + 8: what}, loader=False)
 
     with the_long_way():
@@ -194,7 +194,7 @@ def calls_of_keepers(steps: dict[int, str]) -> int:
     return count
 
 
-def test_a_steady_loop_takes_the_short_way() -> None:
+def test_a_steady_loop_takes_the_fast_path() -> None:
     short = calls_of_keepers({})
 
     with the_long_way():

@@ -114,7 +114,7 @@ class Backwards:
         self._items: tuple[int, int] | None = None
         self._loss: torch.Tensor | None = None
         self._as_ever = False
-        """The running backward began as the routine expects."""
+        """The running backward began as the fast path expects."""
 
     @keep_from_compiler
     def begins(self, tensors: list[torch.Tensor], gradient: object, above: int = ABOVE_TAP) -> None:
@@ -270,7 +270,7 @@ class Backwards:
         start = fast_path.start()
         credited = self._credit(self._cohorts.everyone(), self._site)
         if any(cohort.hidden for cohort in credited):
-            return  # what is remembered of them at each backward is no routine
+            return  # what is remembered of them at each backward is nothing to do again
         others = [cohort for cohort in self._cohorts.everyone() if cohort not in credited]
         fast_path.learn_ending(start, self._site, CreditedAgain(credited, others))
 

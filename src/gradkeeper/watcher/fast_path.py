@@ -66,8 +66,8 @@ class FastPath:
         *,
         measuring: bool,
     ) -> None:
-        """`reads`: of gradients, and not told yet. `measuring` is no routine: each backward and
-        step is read."""
+        """`reads`: of gradients, and not told yet. While `measuring`, nothing is only done again:
+        each backward and step is read."""
         self._arrivals = arrivals
         self._sync = sync
         self._reads = reads

@@ -1,4 +1,4 @@
-"""torch.distributed, torch.optim.swa_utils and horovod: wrappers around modules and optimizers."""
+"""torch.distributed and horovod: FSDP2, sharded and remote optimizers, wrappers around others."""
 
 from __future__ import annotations
 
