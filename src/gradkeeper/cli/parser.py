@@ -33,7 +33,7 @@ class Parser(argparse.ArgumentParser):
 
     def no_such_option(self, words: Sequence[str]) -> NoReturn:
         """Of words that nothing here takes: options, or more of others than are wanted."""
-        word = next((one for one in words if one.startswith("-")), None)
+        word = next((word for word in words if word.startswith("-")), None)
         if word is None:
             self.error(f"too many words: {' '.join(words)}")
         name = word.partition("=")[0]
@@ -49,7 +49,7 @@ def no_such_command(parser: Parser, word: str, commands: Sequence[str]) -> NoRet
     meant = MEANT.get(word) or near(word, commands)
     if not meant and os.path.exists(word):
         meant = [f"check {word}"]
-    told = did_you_mean(f"{parser.prog} {one}" for one in meant)
+    told = did_you_mean(f"{parser.prog} {command}" for command in meant)
     parser.error(f"there is no command {word}{told}")
 
 
