@@ -1,4 +1,4 @@
-"""One name, one idea: a class is defined in one module only, and a variable is called what it is."""
+"""One name, one idea: a class is defined in one module, and a variable is called what it is."""
 
 import ast
 from collections import defaultdict
