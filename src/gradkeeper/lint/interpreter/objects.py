@@ -223,6 +223,20 @@ class StandIn(Value):
         return Value.attribute(self, m, name)
 
 
+class Labelled(StandIn):
+    """Goes by the name of the variable that it was last assigned to."""
+
+    __slots__ = ("label",)
+    label: str
+
+    @property
+    def text(self) -> str:
+        return self.label
+
+    def named(self, m: Machine, name: str) -> None:
+        self.label = name
+
+
 @dataclass(slots=True, eq=False)
 class StandInMethod(Value):
     of: StandIn

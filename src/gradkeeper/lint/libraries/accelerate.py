@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gradkeeper.lint.interpreter.containers import Collection, Range, Tuple
 from gradkeeper.lint.interpreter.frames import Loop
-from gradkeeper.lint.interpreter.objects import BuiltIn, LibraryClass, StandIn, visible
+from gradkeeper.lint.interpreter.objects import BuiltIn, Labelled, LibraryClass, StandIn, visible
 from gradkeeper.lint.interpreter.state import LONGEST_WINDOW
 from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Unknown, Value
 from gradkeeper.lint.interpreter.vocabulary import words
@@ -43,10 +43,10 @@ SAME = words("unwrap_model skip_first_batches prepare_data_loader")
 DATA = words("gather gather_for_metrics reduce pad_across_processes")
 
 
-class Accelerator(StandIn):
+class Accelerator(Labelled):
     """An Accelerator. `seen`: the program builds it, so that what it prepares is known."""
 
-    __slots__ = ("count", "label", "leaves", "owners", "prepared", "seen", "short", "steps", "sync")
+    __slots__ = ("count", "leaves", "owners", "prepared", "seen", "short", "steps", "sync")
 
     def __init__(self, steps: Value, *, seen: bool = True) -> None:
         self.steps = steps
@@ -59,13 +59,6 @@ class Accelerator(StandIn):
         self.prepared: set[Hashable] = set()
         self.leaves: dict[Leaf, None] = {}
         self.owners: dict[RecordedOwner, None] = {}
-
-    @property
-    def text(self) -> str:
-        return self.label
-
-    def named(self, m: Machine, name: str) -> None:
-        self.label = name
 
     def attribute(self, m: Machine, name: str) -> Value:
         if name == "sync_gradients":

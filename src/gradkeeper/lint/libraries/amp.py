@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint.interpreter.containers import List, Tuple
-from gradkeeper.lint.interpreter.objects import StandIn, visible
+from gradkeeper.lint.interpreter.objects import Labelled, StandIn, visible
 from gradkeeper.lint.interpreter.values import NONE, Call, Condition, Constant, Value
 from gradkeeper.lint.libraries.nn import StateDict
 from gradkeeper.lint.libraries.optim import Optimizer, ParamGroups, take_step
@@ -18,19 +18,15 @@ if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine
 
 
-class GradScaler(StandIn):
+class GradScaler(Labelled):
     """A scaler; `enabled` may be an option."""
 
-    __slots__ = ("enabled", "label", "named_by")
+    __slots__ = ("enabled", "named_by")
 
     def __init__(self, enabled: Value | None = None) -> None:
         self.enabled = enabled
         self.label = "scaler"
         self.named_by = False
-
-    @property
-    def text(self) -> str:
-        return self.label
 
     def named(self, m: Machine, name: str) -> None:
         if not self.named_by:

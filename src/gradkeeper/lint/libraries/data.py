@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from gradkeeper.lint.interpreter.objects import Iterated, StandIn, flatten, visible
+from gradkeeper.lint.interpreter.objects import Iterated, Labelled, StandIn, flatten, visible
 from gradkeeper.lint.interpreter.values import (
     NONE,
     Body,
@@ -31,12 +31,13 @@ READERS = words("len print str int float min max range format iter next list isi
 """Functions that do nothing to a loader but read it."""
 
 
-class Lendable(StandIn):
+class Lendable(Labelled):
     """What frameworks and code that is not seen may do something with, once they have it."""
 
     __slots__ = ("lent",)
 
-    def __init__(self) -> None:
+    def __init__(self, label: str) -> None:
+        self.label = label
         self.lent = False
 
     def lend(self) -> None:
@@ -46,23 +47,15 @@ class Lendable(StandIn):
 class SharedOut(Lendable):
     """DistributedSampler(data) that shuffles."""
 
-    __slots__ = ("label", "owners", "serial", "told")
+    __slots__ = ("owners", "serial", "told")
 
     def __init__(self, serial: int) -> None:
-        super().__init__()
-        self.label = "sampler"
+        super().__init__("sampler")
         self.owners: set[str] = set()
         """What those are called that give it out in batches."""
         self.serial = serial
         self.told = 0
         """How often it was told an epoch."""
-
-    @property
-    def text(self) -> str:
-        return self.label
-
-    def named(self, m: Machine, name: str) -> None:
-        self.label = name
 
     @visible
     def set_epoch(self, call: Call) -> Value:
@@ -76,7 +69,7 @@ class SharedOut(Lendable):
 class Loader(Lendable):
     """A DataLoader: hands out batches, as many as the rehearsal has rounds for."""
 
-    __slots__ = ("label", "of", "sampler", "size")
+    __slots__ = ("of", "sampler", "size")
 
     def __init__(
         self,
@@ -84,9 +77,8 @@ class Loader(Lendable):
         of: Value | None = None,
         sampler: SharedOut | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__("loader")
         self.size = size
-        self.label = "loader"
         self.of = of
         self.sampler = sampler
 
@@ -94,13 +86,6 @@ class Loader(Lendable):
         super().lend()
         if self.sampler is not None:
             self.sampler.lend()
-
-    @property
-    def text(self) -> str:
-        return self.label
-
-    def named(self, m: Machine, name: str) -> None:
-        self.label = name
 
     def iterate(self, m: Machine) -> Iterator[Value]:
         count = 0

@@ -8,6 +8,7 @@ from gradkeeper.lint.interpreter.containers import Tuple
 from gradkeeper.lint.interpreter.objects import (
     BuiltIn,
     Instance,
+    Labelled,
     LibraryClass,
     StandIn,
     flatten,
@@ -50,19 +51,12 @@ SAME = words("setup_dataloaders to_device broadcast")
 CONTEXTS = words("init_module init_tensor sharded_model rank_zero_first")
 
 
-class Fabric(StandIn):
-    __slots__ = ("label", "me")
+class Fabric(Labelled):
+    __slots__ = ("me",)
 
     def __init__(self) -> None:
         self.label = "fabric"
         self.me: Value = self
-
-    @property
-    def text(self) -> str:
-        return self.label
-
-    def named(self, m: Machine, name: str) -> None:
-        self.label = name
 
     def attribute(self, m: Machine, name: str) -> Value:
         if name in SILENT or name == "__init__":

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint.interpreter.containers import Dict
-from gradkeeper.lint.interpreter.objects import BuiltIn, LibraryClass, StandIn, visible
+from gradkeeper.lint.interpreter.objects import BuiltIn, Labelled, LibraryClass, StandIn, visible
 from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Unknown, Value
 from gradkeeper.lint.libraries.nn import StateDict, zero
 from gradkeeper.lint.libraries.optim import Optimizer, take_step
@@ -22,21 +22,14 @@ if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine
 
 
-class GradkeeperEngine(StandIn):
+class GradkeeperEngine(Labelled):
     """Engine(model, optimizer, ...), or both as dicts by owner."""
 
-    __slots__ = ("label", "optimizers")
+    __slots__ = ("optimizers",)
 
     def __init__(self, optimizers: dict[str, Optimizer]) -> None:
         self.optimizers = optimizers
         self.label = "engine"
-
-    @property
-    def text(self) -> str:
-        return self.label
-
-    def named(self, m: Machine, name: str) -> None:
-        self.label = name
 
     def _owner(self, owner: Value | None) -> Optimizer | None:
         if isinstance(owner, Constant) and isinstance(owner.value, str):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gradkeeper.lint.interpreter.containers import Dict, List
 from gradkeeper.lint.interpreter.expressions import OneShot
-from gradkeeper.lint.interpreter.objects import BuiltIn, Function, StandIn, visible
+from gradkeeper.lint.interpreter.objects import BuiltIn, Function, Labelled, StandIn, visible
 from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Provenance, Times, Value
 from gradkeeper.lint.interpreter.vocabulary import words
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in
@@ -363,10 +363,10 @@ def stranger(m: Machine, name: str) -> Optimizer:
     return made
 
 
-class Scheduler(StandIn):
+class Scheduler(Labelled):
     """A learning rate schedule."""
 
-    __slots__ = ("factors", "frozen_while", "label", "metric", "of", "seen")
+    __slots__ = ("factors", "frozen_while", "metric", "of", "seen")
 
     def __init__(
         self, of: Value, *, metric: bool = False, seen: bool = True, made_by: Call | None = None
@@ -384,10 +384,6 @@ class Scheduler(StandIn):
         self.frozen_while: Callable[[Machine], bool] | None = None
         """A framework's word on whether ticks do nothing now. Its optimizer's word is not asked:
         a schedule that no framework knows of moves on whenever it is told to."""
-
-    @property
-    def text(self) -> str:
-        return self.label
 
     def named(self, m: Machine, name: str) -> None:
         if self.label == "scheduler":

@@ -10,6 +10,7 @@ from gradkeeper.lint.interpreter.containers import Dict, List, Tuple
 from gradkeeper.lint.interpreter.objects import (
     BuiltIn,
     Instance,
+    Labelled,
     LibraryClass,
     Partial,
     StandIn,
@@ -200,10 +201,10 @@ def _chance(call: Call) -> Value:
     return call.m.unknown("chance", data=True, fixed=False)
 
 
-class ParsedArguments(StandIn):
+class ParsedArguments(Labelled):
     """parse_args(): options, whose defaults are one setting among others."""
 
-    __slots__ = ("label",)
+    __slots__ = ()
     OPTIONS = True
 
     def __init__(self) -> None:
@@ -212,13 +213,6 @@ class ParsedArguments(StandIn):
     @property
     def key(self) -> tuple[str, str]:
         return ("options", self.label)
-
-    @property
-    def text(self) -> str:
-        return self.label
-
-    def named(self, m: Machine, name: str) -> None:
-        self.label = name
 
 
 class ArgumentParser(StandIn):

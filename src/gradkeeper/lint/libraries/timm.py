@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint.interpreter.containers import Tuple
-from gradkeeper.lint.interpreter.objects import BuiltIn, LibraryClass, StandIn, flatten, visible
+from gradkeeper.lint.interpreter.objects import (
+    BuiltIn,
+    Labelled,
+    LibraryClass,
+    StandIn,
+    flatten,
+    visible,
+)
 from gradkeeper.lint.interpreter.values import NONE, TRUE, Call, Condition, Unknown, Value
 from gradkeeper.lint.interpreter.vocabulary import words
 from gradkeeper.lint.libraries import networks, optim, torch
@@ -23,18 +30,14 @@ FLAGS = ("need_update", "update_grad")
 """The keyword that says whether this batch ends its window."""
 
 
-class StepScaler(StandIn):
+class StepScaler(Labelled):
     """`scaler(loss, optimizer, ...)`: backward, unscale, clip, step and update in one call."""
 
-    __slots__ = ("inner", "label")
+    __slots__ = ("inner",)
 
     def __init__(self, inner: GradScaler | None) -> None:
         self.inner = inner
         self.label = "loss_scaler"
-
-    @property
-    def text(self) -> str:
-        return self.label
 
     def named(self, m: Machine, name: str) -> None:
         if self.label == "loss_scaler":
