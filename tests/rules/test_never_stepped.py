@@ -14,6 +14,18 @@ for x in loader:
     optimizer.step()
 """
 
+PAIR = """\
+optimizer = SGD(encoder)
+other = SGD(decoder)
+for x in loader:
+    optimizer.zero_grad()
+    other.zero_grad()
+    loss.backward()
+    optimizer.step()
+    critic_loss.backward()
+    other.step()
+"""
+
 
 def test_a_loop_without_a_step_is_reported_at_its_backward() -> None:
     script = over_model(block(rule, "bad"))
@@ -186,3 +198,43 @@ def test_of_all_that_is_cleared_and_never_applied_one_finding_tells() -> None:
 
     assert never.alarms() == ["GK107:6"]
     assert late.alarms() == ["GK102:5"]
+
+
+def test_an_optimizer_that_is_zeroed_beside_one_that_steps_is_reported_if_it_never_does() -> None:
+    """Not if its gradients are only left alone, as those of a network that is trained later on."""
+    for zeroed, steps, alarms in (
+        (True, False, ["GK107:6"]),
+        (True, True, []),
+        (False, False, []),
+    ):
+        script = Script(PAIR)
+        script.build("encoder")
+        script.build("decoder", optimizer="other")
+        for _ in range(4):
+            script.fetch()
+            script.clear()
+            if zeroed:
+                script.clear("other")
+            script.credit("encoder", "decoder")
+            script.spend()
+        if steps:
+            script.spend("other")
+        script.close()
+
+        assert script.alarms() == alarms
+
+
+def test_a_critic_that_never_steps_is_told_at_its_own_loss_only() -> None:
+    script = Script(PAIR)
+    script.build("generator")
+    script.build("critic", optimizer="other")
+    for _ in range(4):
+        script.fetch()
+        script.clear("other")
+        script.backward("critic_loss.backward()", accounts=("critic",))
+        script.clear()
+        script.credit("generator", "critic")
+        script.spend()
+    script.close()
+
+    assert script.lines_of(rule) == [8]

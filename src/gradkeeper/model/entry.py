@@ -14,7 +14,7 @@ from gradkeeper.model.site import Site
 from gradkeeper.model.window import Window
 
 AGAIN_AND_AGAIN = 3
-"""So often a line's gradients were lost, to call it a habit that its optimizer never steps."""
+"""So often a line's gradients came or were lost, to call it a habit that nobody steps."""
 
 E = TypeVar("E", bound=Event, covariant=True)
 
@@ -121,6 +121,20 @@ class Entry(Generic[E]):
             if not owner.trains and not any(account.used for account in self.held_by(owner, trail))
         ]
 
+    @property
+    def left_out(self) -> dict[Optimizer, Trail]:
+        """At the close: optimizers that never stepped, though they were zeroed again and again,
+        with the line whose backwards others have spent beside them."""
+        found: dict[Optimizer, Trail] = {}
+        for trail in self.trails:
+            if trail.spent < AGAIN_AND_AGAIN:
+                continue
+            for owner in self.owners_of(trail):
+                accounts = self.held_by(owner, trail)
+                if accounts and not owner.trains and all(map(_is_left_out, accounts)):
+                    found.setdefault(owner, trail)
+        return found
+
     def all_cleared(self, trail: Trail) -> bool:
         """At the close: all of a line was thrown away, but for what came last."""
         return not trail.spent and trail.wasted > self.waiting.get(trail.site, 0) <= 1
@@ -165,3 +179,10 @@ class Entry(Generic[E]):
             for name, account in self.before.items()
             if name not in stale and account.zeroed_at
         )
+
+
+def _is_left_out(account: Account) -> bool:
+    """Credited and zeroed again and again, by all that was seen, and never applied."""
+    if account.used or account.escaped or account.kept or not account.zeroed_at:
+        return False
+    return account.trainable and account.credited >= AGAIN_AND_AGAIN

@@ -16,6 +16,9 @@ for x in torch.randn(6, 8, 4):
 
 To see it, compare a weight before and after the loop.
 
+Beside another optimizer that does step, one is meant as well that is zeroed each time and never
+steps: its half of the model stays as it was.
+
 To fix it, step once for each window.
 
 ```python good
@@ -49,6 +52,7 @@ rule = Rule("GK107", "never-stepped", Severity.WARNING, __doc__)
 
 @rule.at(Close)
 def check(entry: Entry[Close]) -> Iterator[Finding]:
+    told: set[Optimizer] = set()
     for trail in entry.trails:
         idle, cleared = entry.idle_owners_of(trail), entry.all_cleared(trail)
         if not idle or trail.out_of_sight:
@@ -60,7 +64,12 @@ def check(entry: Entry[Close]) -> Iterator[Finding]:
             continue
         # Whoever handed the optimizers in finds nothing to apply where all was cleared.
         if cleared or not any(owner.given for owner in idle):
+            told.update(idle)
             yield _found(entry, idle[0], trail)
+    for owner, trail in entry.left_out.items():
+        seen = not (owner.given or owner.escaped or owner.kept or trail.out_of_sight)
+        if seen and owner not in told:
+            yield _found(entry, owner, trail)
 
 
 def _found(entry: Entry[Close], owner: Optimizer, trail: Trail) -> Finding:
