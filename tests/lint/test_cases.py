@@ -10,21 +10,11 @@ from gradkeeper.lint.check import check_bytes
 from gradkeeper.model.finding import Finding, Severity
 
 CASES = Path(__file__).parents[1] / "cases"
-OUT_OF_REACH = {
-    "embeddings_never_step": "an optimizer that is made and never stepped, beside one that is: "
-    "the source doesn't tell that its loss was meant for both",
-}
 
 
 def labelled(folder: Path) -> list[Any]:
     return [
-        pytest.param(
-            path,
-            id=f"{path.parent.name}-{path.stem}",
-            marks=pytest.mark.xfail(reason=OUT_OF_REACH[path.stem], strict=True)
-            if path.stem in OUT_OF_REACH
-            else (),
-        )
+        pytest.param(path, id=f"{path.parent.name}-{path.stem}")
         for path in sorted(folder.glob("*/*.py"))
     ]
 

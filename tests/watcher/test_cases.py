@@ -13,17 +13,12 @@ CASES = Path(__file__).parent.parent / "cases"
 SCRIPTS = sorted(CASES.glob("*/*.py"))
 EVERY = 4
 """One script in so many runs by default, all of them with --slow."""
-UNSEEN: dict[str, str] = {
-    "embeddings_never_step": "each backward is spent by the other optimizer, as in a right GAN",
-}
 
 
 def cases() -> list[Any]:
     found = []
     for place, script in enumerate(SCRIPTS):
-        marks = [pytest.mark.slow] if place % EVERY and script.stem not in UNSEEN else []
-        if script.stem in UNSEEN:
-            marks.append(pytest.mark.xfail(reason=UNSEEN[script.stem], strict=True))
+        marks = [pytest.mark.slow] if place % EVERY else []
         found.append(pytest.param(script, id=f"{script.parent.name}-{script.stem}", marks=marks))
     return found
 
@@ -42,10 +37,6 @@ def test_a_script_is_judged_as_its_label_says(script: Path, tmp_path: Path) -> N
     beyond = [(rule, line) for rule, line in found if rule not in allowed]
     assert not missed, f"not found, only {found}"
     assert not beyond
-
-
-def test_every_unseen_script_is_there() -> None:
-    assert set(UNSEEN) <= {script.stem for script in SCRIPTS}
 
 
 def _meets(expected: dict[str, Any], rule: str, line: int) -> bool:
