@@ -287,6 +287,56 @@ def test_threads_that_train_one_model_are_let_alone() -> None:
     assert seen.findings == []
 
 
+def test_a_thread_that_joins_in_the_middle_of_a_backward_takes_nothing_away() -> None:
+    model = nn.Linear(4, 1)
+    sending, joined = threading.Event(), threading.Event()
+
+    def first() -> None:
+        opt = torch.optim.SGD(model.parameters(), lr=0.001)
+        for x in torch.randn(20, 8, 4):
+            opt.zero_grad()
+            loss = model(x).square().mean()
+            loss.register_hook(lambda grad: sending.set())
+            loss.register_hook(lambda grad: joined.wait() and None)
+            loss.backward()
+            opt.step()
+
+    def second() -> None:
+        sending.wait()
+        opt = torch.optim.SGD(model.parameters(), lr=0.001)
+        opt.zero_grad()
+        joined.set()
+        threads[0].join()
+        model(torch.randn(8, 4)).square().mean().backward()
+        opt.step()
+
+    with watch(on_finding="record") as seen:
+        threads = [threading.Thread(target=first), threading.Thread(target=second)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert seen.findings == []
+
+
+def test_a_thread_whose_optimizer_owns_something_else_is_told() -> None:
+    def elsewhere() -> None:
+        model, other = nn.Linear(4, 1), nn.Linear(4, 1)
+        opt = torch.optim.SGD(other.parameters(), lr=0.001)
+        for x in torch.randn(20, 8, 4):
+            opt.zero_grad()
+            model(x).square().mean().backward()
+            opt.step()
+
+    with watch(on_finding="record") as seen:
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+
+    assert "GK103" in [one.rule for one in seen.findings]
+
+
 def test_a_step_that_raised_does_not_hide_the_next(tmp_path: Path) -> None:
     loop = run(
         tmp_path,

@@ -134,6 +134,8 @@ class Optimizers:
 
     def adopt(self, optimizer: Optimizer, site: Site | None = None) -> str | None:
         """The name of an optimizer, which is entered in the books if it is new or has grown."""
+        if self._accounts.given_up:
+            self.give_up()
         known = self._by_id.get(id(optimizer))
         if known is None:
             optimizer = inner_optimizer(optimizer)
