@@ -128,21 +128,21 @@ class Backwards:
         if optimizers.newcomers or optimizers.gone:
             optimizers.settle()
         loaders = self._loaders
-        unused = loaders.unused
-        first = bool(unused)
-        if first:
-            unused.clear()
+        first = False
+        if loaders.unused:
+            first = True
+            loaders.unused.clear()
         fetched = loaders.in_a_row
         if fetched:
             loaders.in_a_row, loaders.unread = 0, fetched - 1
         facts = self._facts = facts_of(tensors[0], gradient) if len(tensors) == 1 else UNKNOWN
-        self._items = self._loss = None
         moment = self._again(facts if facts.counted is None else facts.comparable(), above=above)
-        self._as_ever = moment is not None
         if moment is None:
+            self._as_ever = False
             self._begins(tensors, first=first, fetched=fetched)
             return
-        site = moment.arrival.site
+        self._as_ever = True
+        site = moment.site
         if site is not self._site:  # a site takes a while to be looked up
             self._site, self._line = site, self._lines[site]
         self._arrivals.last = site
@@ -157,6 +157,7 @@ class Backwards:
         start = self._fast_path.start()
         self._optimizers.sweep()
         site = self._site = self._arrivals.arrive()
+        self._items = self._loss = None
         if not self._log.steady:
             # Only close looks ask for it; in a steady loop the gradients themselves will do.
             self._loss = tensors[0].detach() if _is_one_number(tensors) else None
@@ -258,21 +259,23 @@ class Backwards:
 
     @keep_from_compiler
     def ends(self) -> None:
-        self._underway.depth -= 1
-        if self._underway.depth or self._site is None:
+        underway, site = self._underway, self._site
+        underway.depth -= 1
+        if underway.depth or site is None:
             return
-        last, self._last = self._last, None
-        if last is not None:
+        if self._last is not None:
+            last, self._last = self._last, None
             self.kept.mark(last)
         fast_path = self._fast_path
-        if self._as_ever and fast_path.ends_again(self._site):
+        if self._as_ever and fast_path.ends_again(site):
             return
         start = fast_path.start()
-        credited = self._credit(self._cohorts.everyone(), self._site)
+        credited = self._credit(self._cohorts.everyone(), site)
+        self._items = self._loss = None
         if any(cohort.hidden for cohort in credited):
             return  # what is remembered of them at each backward is nothing to do again
         others = [cohort for cohort in self._cohorts.everyone() if cohort not in credited]
-        fast_path.learn_ending(start, self._site, CreditedAgain(credited, others))
+        fast_path.learn_ending(start, site, CreditedAgain(credited, others))
 
     @keep_from_compiler
     def fails(self) -> None:

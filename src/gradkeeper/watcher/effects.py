@@ -3,11 +3,12 @@
 The long way finds out what happened, makes these and applies them. In a steady loop the fast path
 asks whether they still hold, and applies them again: what a zero, a backward or a step does is
 written here once. Two of them do in one go what others do one after the other, because time counts;
-tests hold them to that.
+tests hold them to that. Attributes lie in slots: a steady loop asks for some twenty at each step.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 from weakref import ref
 
 from gradkeeper.torch_private import is_sharded
@@ -18,19 +19,24 @@ class Effect(Protocol):
     def apply(self) -> None: ...
 
 
-class BecameNone(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BecameNone:
     """`Cleared` and `Emptied`, in one go."""
 
     cohorts: Sequence[Cohort]
 
     def apply(self) -> None:
         for cohort in self.cohorts:
-            cohort.clear()
+            if cohort.fresh:
+                cohort.clear()
+            else:
+                cohort.zeroed()
             for mark in cohort.few or cohort.marks:
                 mark.grad = None
 
 
-class Cleared(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Cleared:
     """Zeroed, whatever they hold."""
 
     cohorts: Sequence[Cohort]
@@ -40,7 +46,8 @@ class Cleared(NamedTuple):
             cohort.clear()
 
 
-class Emptied(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Emptied:
     """Their gradients are None."""
 
     cohorts: Sequence[Cohort]
@@ -51,7 +58,8 @@ class Emptied(NamedTuple):
                 mark.grad = None
 
 
-class Credited(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Credited:
     """A backward has added to them."""
 
     cohorts: Sequence[Cohort]
@@ -63,7 +71,8 @@ class Credited(NamedTuple):
                 mark.note()
 
 
-class Spent(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Spent:
     """A step of `owner` was taken."""
 
     cohorts: Sequence[Cohort]
@@ -71,10 +80,20 @@ class Spent(NamedTuple):
 
     def apply(self) -> None:
         for cohort in self.cohorts:
-            cohort.spend(self.owner)
+            if not (cohort.fresh or cohort.spent):
+                continue
+            cohort.fresh = 0
+            cohort.spent = True
+            cohort.spenders.add(self.owner)
+            if cohort.losses:
+                cohort.losses.clear()
+            if cohort.norms:
+                cohort.norms.clear()
+            cohort.memory = None
 
 
-class Turned(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Turned:
     """The step is over: other members have their turn to be looked at."""
 
     cohorts: Sequence[Cohort]
@@ -88,7 +107,8 @@ class Expected(Protocol):
     def holds(self) -> bool: ...
 
 
-class Unchanged(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Unchanged:
     """Nothing was done to them by hand since they were last seen."""
 
     cohorts: Sequence[Cohort]
@@ -117,7 +137,8 @@ class Unchanged(NamedTuple):
         return True
 
 
-class CreditedAgain(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CreditedAgain:
     """A backward has added to these, and to none of the others: what must hold, and what it does,
     in one look at each gradient."""
 
@@ -134,8 +155,10 @@ class CreditedAgain(NamedTuple):
         for cohort in self.cohorts:
             for mark in cohort.few or cohort.marks:
                 parameter = mark.parameter()
-                grad = None if parameter is None or not mark.known else gradient_of(parameter)
-                if parameter is None or grad is None:
+                if parameter is None or not mark.known:
+                    return False
+                grad = gradient_of(parameter)
+                if grad is None:
                     return False
                 known, version = mark.grad, grad._version
                 if known is None or known() is not grad:

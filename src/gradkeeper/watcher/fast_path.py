@@ -13,14 +13,18 @@ from typing import NamedTuple
 
 from gradkeeper.model import Site
 from gradkeeper.watcher.accounts import Accounts
-from gradkeeper.watcher.arrivals import Arrival, Arrivals
+from gradkeeper.watcher.arrivals import Arrivals
 from gradkeeper.watcher.effects import CreditedAgain, Effect, Expected
 from gradkeeper.watcher.gradient_sync import GradientSync
 from gradkeeper.watcher.gradients import Cohort
+from gradkeeper.watcher.loops import CodePlace, FrameToken
 
 ABOVE_TAP = 3
 """So many calls above `again` is what called the tap, or nearer: no frame of the user's lies
 below. A frame that is not asked for is not made, which counts here."""
+
+NOWHERE = object()
+"""Lies on no frame."""
 
 
 class Moment(NamedTuple):
@@ -30,7 +34,15 @@ class Moment(NamedTuple):
     """What else must be equal: it makes a part of the event."""
     subject: Callable[[], object] | None
     """The optimizer or the loader's iterator, where it is one's call."""
-    arrival: Arrival
+    site: Site
+    place: CodePlace
+    offset: int
+    """In the code of `place`."""
+    token: object
+    before: CodePlace | None
+    """As of the `Arrival`."""
+    left: object
+    """The token, where it is one that was left on the frame: then it lies on no other."""
     version: int
     """Of the cohorts: as long as it is the same, none came, went or split."""
     holds: Callable[[], bool]
@@ -103,14 +115,19 @@ class FastPath:
         later: tuple[Effect, ...] = (),
     ) -> None:
         """The long way was taken from `start`, and the pattern held."""
-        log, arrival = self._log, self._arrivals.way
-        if start is None or arrival is None or not log.steady:
+        log, way = self._log, self._arrivals.way
+        if start is None or way is None or not log.steady:
             return
         self._begin()
         self._moments[start[0]] = Moment(
             what,
             None if subject is None else weakref.ref(subject),
-            arrival,
+            way.site,
+            way.place,
+            way.place[2],
+            way.token,
+            way.before,
+            way.token if isinstance(way.token, FrameToken) else NOWHERE,
             self._cohorts.version,
             expected.holds,
             tuple(effect.apply for effect in effects),
@@ -150,38 +167,41 @@ class FastPath:
         if moment is None:
             return None
         # In one go: each by its name costs as much as all of them together.
-        expected, whose, arrival, version, holds, effects, _, after, wraps = moment
+        (expected, whose, _, place, offset, token, before, left, version, holds, effects, _, after,
+         wraps) = moment  # fmt: skip
         if (None if whose is None else whose()) is not subject:
             return None
         if expected is not what and expected != what:
             return None
-        if version != self._cohorts.version or self._loaders.held:
+        if version != self._cohorts.version:
             return None
-        _, place, token, before = arrival
-        _, code, offset = place
         # The user's line is the one that is expected.
         frame: FrameType | None = sys._getframe(above)
-        while frame is not None and frame.f_code is not code:
-            if self._users.get(frame.f_code.co_filename, True):
+        if frame is None or frame.f_trace is not left:
+            while frame is not None and frame.f_code is not place[1]:
+                if self._users.get(frame.f_code.co_filename, True):
+                    return None
+                frame = frame.f_back
+            if frame is None:
                 return None
-            frame = frame.f_back
-        if frame is None or frame.f_lasti != offset:
+            if before is not None and (id(frame) != place[0] or frame.f_trace is not token):
+                return None
+        if frame.f_lasti != offset:
             return None
         # The round is told as it was then: by a loader, or by the line before.
+        loaders, places = self._loaders, self._rounds.places
         if before is None:
-            if self._loaders.latest() is None:
+            if loaders.held or loaders.latest() is None:
                 return None
-        else:
-            if id(frame) != place[0] or frame.f_trace is not token:
-                return None
-            if self._rounds.places[-1] != before or (self._loaders.begun and self._loaders.live):
-                return None
+        elif places[-1] != before or (loaders.begun and (loaders.held or loaders.live)):
+            return None
         if not holds():
             return None
         log.place = after
-        log.times += wraps
+        if wraps:
+            log.times += wraps
         if before is not None:
-            self._rounds.places[-1] = place
+            places[-1] = place
         for apply in effects:
             apply()
         return moment
@@ -198,13 +218,17 @@ class FastPath:
         if where is not site or version != self._cohorts.version or not apply():
             return False
         log.place = after
-        log.times += wraps
+        if wraps:
+            log.times += wraps
         return True
 
-    def is_over(self, moment: Moment) -> bool:
+    def is_over(self, moment: Moment, subject: object) -> bool:
         """Ends a call that began as expected, if nothing else happened in it."""
-        if self._log.pattern is not self._pattern or moment.version != self._cohorts.version:
+        _, whose, _, _, _, _, _, _, version, _, _, later, _, _ = moment
+        if self._log.pattern is not self._pattern or version != self._cohorts.version:
             return False
-        for apply in moment.later:
+        if whose is None or whose() is not subject:
+            return False
+        for apply in later:
             apply()
         return True

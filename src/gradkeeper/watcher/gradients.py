@@ -189,12 +189,12 @@ class Cohort:
 
     def turn(self) -> None:
         """Other members have their turn, from what they hold now."""
-        self.left = None
-        for mark in self.few or self.marks:
+        self.left, marks = None, self.marks
+        for mark in self.few or marks:
             mark.known = False
-        self._turn = (self._turn + SAMPLE) % len(self.marks)
-        self.few = self.marks[self._turn : self._turn + SAMPLE]
-        for mark in self.few:
+        turn = self._turn = (self._turn + SAMPLE) % len(marks)
+        few = self.few = marks[turn : turn + SAMPLE]
+        for mark in few:
             mark.note()
 
     def _choose(self) -> list[Mark]:
@@ -230,18 +230,6 @@ class Cohort:
         for mark in self.marks:
             mark.parameter = _gone
         self.memory = self.left = None
-
-    def spend(self, owner: str) -> None:
-        """A step of `owner` was taken."""
-        if self.fresh or self.spent:
-            self.fresh = 0
-            self.spent = True
-            self.spenders.add(owner)
-            if self.losses:
-                self.losses.clear()
-            if self.norms:
-                self.norms.clear()
-            self.memory = None
 
     def clear(self) -> None:
         """Its gradients are zeroed, whatever they hold."""

@@ -324,10 +324,10 @@ def _functions(names: dict[str, Any], name: str) -> list[CodeType]:
     return [code for code in codes if isinstance(code, CodeType)]
 
 
-class _Token:
+class FrameToken:
     """Left on a frame to know it again; callable, as a trace function must be."""
 
-    def __call__(self, *_: object) -> "_Token":
+    def __call__(self, *_: object) -> "FrameToken":
         return self
 
 
@@ -337,8 +337,8 @@ def _token(frame: FrameType) -> object:
         return None
     if frame.f_trace is None and sys.gettrace() is None:
         # Addresses of frames are reused at once; without a tracer this attribute is free.
-        frame.f_trace = _Token()
-    return frame.f_trace if isinstance(frame.f_trace, _Token) else None
+        frame.f_trace = FrameToken()
+    return frame.f_trace if isinstance(frame.f_trace, FrameToken) else None
 
 
 def _values(frame: FrameType, names: tuple[str, ...]) -> tuple[object, ...]:

@@ -1,6 +1,6 @@
 """Steps: which optimizer's is under way, through which scaler, and what it spends."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 
@@ -83,23 +83,22 @@ class Steps:
         )
         if moment is None:
             return False
-        self._arrivals.last = moment.arrival.site
+        self._arrivals.last = moment.site
         self._expected = moment
         return True
 
     @keep_from_compiler
     def ends_again(self, optimizer: torch.optim.Optimizer) -> bool:
         """The step that began as ever is over, and nothing else happened in it."""
-        moment, self._expected = self._expected, None
-        if moment is None or len(self._underway.running) != 1:
+        moment, running = self._expected, self._underway.running
+        if moment is None:
             return False
-        if moment.subject is None or moment.subject() is not optimizer:
-            return False
-        if not self._fast_path.is_over(moment):
+        self._expected = None
+        if len(running) != 1 or not self._fast_path.is_over(moment, optimizer):
             return False
         if self._replicas is not None:
-            self._replicas.stepped(self._underway.running[0], optimizer, moment.arrival.site)
-        self._underway.running.clear()
+            self._replicas.stepped(running[0], optimizer, moment.site)
+        running.clear()
         return True
 
     @keep_from_compiler
@@ -183,7 +182,8 @@ class Steps:
         return None
 
 
-class Began(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Began:
     """A step of `owner` is under way; whatever comes until its end happens in it."""
 
     steps: Steps

@@ -46,7 +46,7 @@ class Zeros:
         moment = self._fast_path.again(None, optimizer)
         if moment is None:
             return False
-        self._arrivals.last = moment.arrival.site
+        self._arrivals.last = moment.site
         return True
 
     @keep_from_compiler
