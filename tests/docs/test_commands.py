@@ -22,6 +22,8 @@ from tests.cli.test_also import STALE
 
 ROOT = pages.DOCS.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", pages.DOCS / "wild.md"]
+READ = [*PAGES, *pages.hand_written(), ROOT / "CHANGELOG.md"]
+"""The changelog tells of commands, and is no place to try them."""
 FENCE = re.compile(r"^ *```sh\n(.*?)^ *```$", re.M | re.S)
 SPAN = re.compile(r"`([^`\n]+)`")
 OURS = re.compile(rf"\bgradkeeper ((?:{'|'.join(COMMANDS)})\b[^`\n#]*)")
@@ -59,14 +61,14 @@ def unknown(command: str) -> list[str]:
     return [word for word in own if word.startswith("--") and word.split("=")[0] not in known]
 
 
-@pytest.mark.parametrize("page", [*PAGES, *pages.hand_written()], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", READ, ids=lambda page: page.stem)
 def test_a_command_has_the_options_that_a_page_says(page: Path) -> None:
     wrong = {command: unknown(command) for command in commands(page.read_text())}
 
     assert {command: options for command, options in wrong.items() if options} == {}
 
 
-@pytest.mark.parametrize("page", [*PAGES, *pages.hand_written()], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", READ, ids=lambda page: page.stem)
 def test_a_script_that_a_page_names_is_there(page: Path) -> None:
     for script, name in SCRIPT.findall(page.read_text()):
         assert (ROOT / "scripts" / script).is_file()
