@@ -3829,6 +3829,65 @@ twins(
 )
 
 
+CLIPPED_OUT_OF_SIGHT = """
+    import torch
+    from nets import Net, loader
+    from utils import {helper}
+
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in loader:
+        optimizer.zero_grad()
+        model(x).mean().backward(){mark}
+        {helper}(model, 3.0)
+"""
+twins(
+    "who clips gradients wants nothing of them, who measures them does",
+    CLIPPED_OUT_OF_SIGHT.format(helper="clip_gradients", mark="  # <- GK107"),
+    CLIPPED_OUT_OF_SIGHT.format(helper="sensitivity_by_gradients", mark=""),
+)
+
+
+PREFETCHED = """
+    import torch
+    from torch.distributed.fsdp import fully_shard
+    from nets import Transformer, loader
+
+    model = Transformer()
+    for layer in model.layers:
+        fully_shard(layer)
+        layer.{ahead}(model.layers)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in loader:
+        model(x).sum().backward()
+        optimizer.step(){mark}
+"""
+twins(
+    "what FSDP2 fetches ahead of a backward changes no gradient",
+    PREFETCHED.format(ahead="set_modules_to_backward_prefetch", mark="  # <- GK101"),
+    PREFETCHED.format(ahead="set_backward_to_zero_grad", mark=""),
+)
+
+
+SAVED_BY_A_HELPER = """
+    import torch
+    from nets import Net, loader
+    from utils import {helper}
+
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in loader:
+        model(x).mean().backward()
+        optimizer.step(){mark}
+        {helper}(optimizer, "last.pt")
+"""
+twins(
+    "a helper out of sight that saves an optimizer does not zero it, another one may",
+    SAVED_BY_A_HELPER.format(helper="save_checkpoint", mark="  # <- GK101"),
+    SAVED_BY_A_HELPER.format(helper="finish_round", mark=""),
+)
+
+
 @pytest.mark.parametrize("way", OVERLAYS)
 def test_a_default_that_may_be_written_over_is_a_setting(way: str) -> None:
     source = FAULTY[f"defaults that something unknown is laid over: {way}"]

@@ -21,7 +21,8 @@ HARMLESS = re.compile(
     r"get_|count|report|record|to_device|is_|has_|write|track|watch|summary|format|str",
     re.I,
 )
-"""Functions that are given an optimizer to read it, set its rate or save it."""
+"""Functions that are given an optimizer to read it, set its rate or save it: test_twins.py, a
+helper out of sight."""
 RATE = re.compile(r"^_?(adjust|set|update|change|decay|get|print)_(the_)?(lr|learning_rate)", re.I)
 """Those of them that see to its rate, and to nothing else: test_twins.py, never stepped."""
 ACTS = re.compile(
@@ -30,8 +31,9 @@ ACTS = re.compile(
 """Functions that say they handle gradients; `on_before_zero_grad()` only says when it is called."""
 
 
-READS = re.compile(r"grad", re.I)
-"""Functions that look at gradients, or handle them: test_twins.py, gradients that are wanted."""
+READS = re.compile(r"(?<!clip_)grad", re.I)
+"""Functions that look at gradients, or handle them: test_twins.py, gradients that are wanted. Who
+clips them wants nothing of them."""
 STEPS = re.compile(r"(^|_)step(s|_|$)|^optimi[sz]e(_|$)", re.I)
 """Functions that may take a step: test_unseen_optimizers.py, `trainer.update_step()`."""
 COUNTS_STEPS = re.compile(

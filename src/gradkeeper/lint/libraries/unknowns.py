@@ -195,8 +195,14 @@ def _cut_up(m: Machine, of: Unknown, call: Call) -> Value | None:
     return Unknown(("new", m.serial), f"{of.text} in parts", fixed=False, data=True)
 
 
+def _nothing(m: Machine, of: Unknown, call: Call) -> Value | None:
+    """What FSDP2 does ahead of a backward changes no gradient."""
+    return NONE
+
+
 METHODS = {
     "backward": _backward,
+    "set_modules_to_backward_prefetch": _nothing,
     "chunk": _cut_up,
     "split": _cut_up,
     "step": _step,
