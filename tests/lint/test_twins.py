@@ -3888,6 +3888,28 @@ twins(
 )
 
 
+RATE_SET_BY_A_HELPER = """
+    import torch
+    from torch import nn
+    from nets import loader
+    from utils import {helper}
+
+    body, head = nn.Linear(4, 4), nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(body.parameters(), lr=0.1)
+    for epoch in range(5):
+        {helper}(optimizer, epoch)
+        for x in loader:
+            optimizer.zero_grad()
+            head(body(x)).mean().backward()
+            optimizer.step(){mark}
+"""
+twins(
+    "a helper out of sight that sets an optimizer's rate adds nothing to it, another one may",
+    RATE_SET_BY_A_HELPER.format(helper="adjust_learning_rate", mark="  # <- GK105"),
+    RATE_SET_BY_A_HELPER.format(helper="begin_epoch", mark=""),
+)
+
+
 @pytest.mark.parametrize("way", OVERLAYS)
 def test_a_default_that_may_be_written_over_is_a_setting(way: str) -> None:
     source = FAULTY[f"defaults that something unknown is laid over: {way}"]

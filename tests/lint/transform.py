@@ -93,6 +93,7 @@ def _own_attributes(tree: ast.Module) -> set[str]:
     """What is set on `self`, and methods of classes without a base; but nothing that torch or a
     string may know by the same name."""
     known = {"grad", "data", "weight", "bias", "training", "state", "defaults", "param_groups"}
+    known |= {"automatic_optimization"}  # a word of Lightning's
     known |= {
         word
         for node in ast.walk(tree)

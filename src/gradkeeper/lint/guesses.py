@@ -24,7 +24,7 @@ HARMLESS = re.compile(
 """Functions that are given an optimizer to read it, set its rate or save it: test_twins.py, a
 helper out of sight."""
 RATE = re.compile(r"^_?(adjust|set|update|change|decay|get|print)_(the_)?(lr|learning_rate)", re.I)
-"""Those of them that see to its rate, and to nothing else: test_twins.py, never stepped."""
+"""Those of them that see to its rate, and to nothing else: test_twins.py, another helper."""
 ACTS = re.compile(
     r"(?<!before_)(?<!after_)(backward|zero_?grad|clear_?grad|reset_?grad|optimi[sz]e_step)", re.I
 )
