@@ -35,8 +35,6 @@ INTERRUPTED = 130
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    from gradkeeper.report import FORMATS
-
     parser.usage = "gradkeeper check [options] [PATH ...]"
     parser.epilog = (
         "Exit 0: nothing found; 1: something was found; 2: could not run, or not to the end of "
@@ -49,8 +47,45 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="files, folders, - for stdin; without any, the folder you are in",
     )
-    parser.add_argument("--format", choices=FORMATS, default="text", help="text by default")
     parser.add_argument(
+        "--watch", action="store_true", help="check again whenever a file changes, until Ctrl-C"
+    )
+    parser.add_argument("--exit-zero", action="store_true", help="exit 0 whatever is found")
+    _add_rules(parser.add_argument_group("which findings"))
+    _add_fixes(parser.add_argument_group("fixes"))
+    _add_output(parser.add_argument_group("what is told"))
+
+
+def _add_rules(group: "argparse._ArgumentGroup") -> None:
+    for option, text in (
+        ("--select", "of these rules only"),
+        ("--extend-select", "of these as well, infos included"),
+        ("--ignore", "of all but these"),
+    ):
+        group.add_argument(option, action="append", default=[], metavar="CODES", help=text)
+    group.add_argument("--baseline", type=as_path, metavar="FILE", help="tell only what is new")
+    group.add_argument(
+        "--write-baseline", type=as_path, metavar="FILE", help="accept what is there"
+    )
+
+
+def _add_fixes(group: "argparse._ArgumentGroup") -> None:
+    group.add_argument("--fix", action="store_true", help="apply the fixes that are safe")
+    group.add_argument(
+        "--diff",
+        action="store_true",
+        help="show what --fix would change, and change nothing; exit 1 if there are findings",
+    )
+    group.add_argument(
+        "--unsafe-fixes", action="store_true", help="with --fix or --diff: the others too"
+    )
+
+
+def _add_output(group: "argparse._ArgumentGroup") -> None:
+    from gradkeeper.report import FORMATS
+
+    group.add_argument("--format", choices=FORMATS, default="text", help="text by default")
+    group.add_argument(
         "--also",
         action="append",
         default=[],
@@ -58,40 +93,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FORMAT=FILE",
         help="write the findings to a file as well, such as sarif=found.sarif",
     )
-    parser.add_argument("--fix", action="store_true", help="apply the fixes that are safe")
-    parser.add_argument(
-        "--unsafe-fixes", action="store_true", help="with --fix or --diff: the others too"
-    )
-    parser.add_argument(
-        "--diff",
-        action="store_true",
-        help="show what --fix would change, and change nothing; exit 1 if there are findings",
-    )
-    for option, text in (
-        ("--select", "only these"),
-        ("--extend-select", "these as well, infos included"),
-        ("--ignore", "all but these"),
-    ):
-        parser.add_argument(
-            option, action="append", default=[], metavar="CODES", help=f"rules: {text}"
-        )
-    add_terminal_options(parser)
-    parser.add_argument(
-        "--watch", action="store_true", help="check again whenever a file changes, until Ctrl-C"
-    )
-    parser.add_argument("--exit-zero", action="store_true", help="exit 0 whatever is found")
-    parser.add_argument("--statistics", action="store_true", help="how much was understood")
-    parser.add_argument(
+    add_terminal_options(group)
+    group.add_argument("--statistics", action="store_true", help="how much was understood")
+    group.add_argument(
         "--explain-silence",
         action="store_true",
         help="of each training loop: how it was rehearsed (followed in its source), or why not",
     )
-    parser.add_argument(
+    group.add_argument(
         "--traceback", action="store_true", help="show where gradkeeper itself failed (GK001)"
-    )
-    parser.add_argument("--baseline", type=as_path, metavar="FILE", help="tell only what is new")
-    parser.add_argument(
-        "--write-baseline", type=as_path, metavar="FILE", help="accept what is there"
     )
 
 

@@ -31,7 +31,7 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=as_path, metavar="FILE", help="where to (standard output)")
 
 
-def add_terminal_options(parser: argparse.ArgumentParser) -> None:
+def add_terminal_options(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
     parser.add_argument(
         "-q", "--quiet", action="store_true", help="say what was found, and nothing else"
     )
