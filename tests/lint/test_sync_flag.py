@@ -82,3 +82,23 @@ def test_shards_are_asked_at_the_backward() -> None:
 
     assert told(head + STEP.format(late)) == [("GK501", True)]
     assert told(head + STEP.format(back)) == []
+
+
+def test_shards_of_a_network_that_was_handed_in_are_asked_too() -> None:
+    code = """
+import torch
+from torch.distributed.fsdp import fully_shard
+
+def train(model, optimizer, loader, n):
+    fully_shard(model)
+    for i, (x, y) in enumerate(loader):
+        model.set_requires_gradient_sync((i + 1) % n {} 0)
+        loss = torch.nn.functional.mse_loss(model(x), y) / n
+        loss.backward()
+        if (i + 1) % n == 0:
+            optimizer.step()  # here
+            optimizer.zero_grad()
+"""
+
+    assert ("GK501", True) in told(code.format("!="))
+    assert ("GK501", True) not in told(code.format("=="))

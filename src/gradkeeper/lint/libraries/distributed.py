@@ -44,8 +44,10 @@ def _sharded(call: Call) -> Value:
         m.must_be_sure()
         for leaf in atoms(module.leaves()):
             leaf.replicated = True
-        m.attributes_of(module.me)["set_requires_gradient_sync"] = BuiltIn("sync", _set_sync)
-        m.attributes_of(module.me)["set_is_last_backward"] = BuiltIn("last", _nothing)
+        for known_as in (module.me, given):
+            attributes = m.attributes_of(known_as)
+            attributes["set_requires_gradient_sync"] = BuiltIn("sync", _set_sync)
+            attributes["set_is_last_backward"] = BuiltIn("last", _nothing)
     return given
 
 
