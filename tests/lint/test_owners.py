@@ -8,8 +8,9 @@ import pytest
 from gradkeeper.lint.imports import Project
 from gradkeeper.lint.interpreter.machine import Machine
 from gradkeeper.lint.interpreter.plan import Plan
-from gradkeeper.lint.interpreter.values import Condition, Constant
+from gradkeeper.lint.interpreter.values import NONE, Condition, Constant, Either
 from gradkeeper.lint.libraries.leaves import Leaf, atoms
+from gradkeeper.lint.libraries.nn import Module, leaves_of
 from gradkeeper.lint.libraries.registry import StandardLibraries
 from gradkeeper.lint.libraries.tensors import MOST_KNOWN, Param
 from tests.lint.linting import loop, told
@@ -29,6 +30,15 @@ optimizer = torch.optim.AdamW(params) if decay else torch.optim.Adam(params)
 
     assert told(loop(body.format(clip=""), head=head)) == []
     assert told(loop(body.format(clip=clip), head=head)) == ["GK306"]
+
+
+def test_a_network_may_be_inside_itself() -> None:
+    layer, network = Module(Leaf("layer")), Module(Leaf("network"))
+    network.children = {"layer": layer, "either": Either(Condition("", NONE), layer, network)}
+    layer.children = {"whole": network}
+
+    assert [leaf.name for leaf in network.leaves()] == ["network", "layer"]
+    assert [leaf.name for leaf in leaves_of(network.children["either"])] == ["layer", "network"]
 
 
 def test_gradients_that_are_put_into_a_shared_model_are_spent_there() -> None:

@@ -173,9 +173,10 @@ class List(Collection):
         return ListMethod(self, name)
 
 
-def _doubt_method(m: Machine, kind: type, name: str) -> None:
-    """A program that works does not come here under these settings."""
-    if not hasattr(kind, name):
+def _doubt_method(m: Machine, kind: type, name: str, values: Iterable[Value]) -> None:
+    """A program that works does not come here under these settings, unless with data alone: a table
+    makes columns of the lists that it is given."""
+    if not hasattr(kind, name) and any(value.takes_part() or value.absorbs() for value in values):
         m.doubt(f"a {kind.__name__} is asked for a method that it does not have")
 
 
@@ -231,7 +232,7 @@ class ListMethod(Value):
             return NONE
         if self.name in ("sort", "reverse"):
             return NONE
-        _doubt_method(m, list, self.name)
+        _doubt_method(m, list, self.name, self.of.values)
         return m.unknown(f"{self.of.text}.{self.name}()", self.of, *call.args)
 
     def _extend(self, m: Machine, more: Value) -> None:
@@ -426,7 +427,7 @@ class DictMethod(Value):
         if self.name == "clear":
             of.values.clear()
             return NONE
-        _doubt_method(m, dict, self.name)
+        _doubt_method(m, dict, self.name, of.held())
         return m.unknown(f"dict.{self.name}()", of, *call.args)
 
     def _get(self, call: Call) -> Value:

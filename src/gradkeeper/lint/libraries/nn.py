@@ -67,6 +67,15 @@ SAME = words(
 )
 
 
+SIZES = words(
+    """in_features out_features in_channels out_channels kernel_size stride padding output_padding
+    dilation groups padding_mode num_features eps momentum affine track_running_stats
+    normalized_shape elementwise_affine num_embeddings embedding_dim padding_idx input_size
+    hidden_size num_layers batch_first bidirectional embed_dim num_heads head_dim p inplace"""
+)
+"""What PyTorch's own layers know of themselves beside their parameters."""
+
+
 class Module(StandIn):
     """A network or a layer: parameters of its own, and other modules inside it."""
 
@@ -95,14 +104,24 @@ class Module(StandIn):
 
     def leaves(self) -> list[Leaf]:
         found: dict[Leaf, None] = {}
+        self.gather(found, set())
+        return list(found)
+
+    def gather(self, found: dict[Leaf, None], passed: set[int]) -> None:
+        """Its parameters and those inside it; a network may be inside itself."""
+        if id(self) in passed:
+            return
+        passed.add(id(self))
         if self.own is not None:
             found.update(dict.fromkeys(atoms((self.own,))))
         for child in self.children.values():
-            found.update(dict.fromkeys(leaves_of(child)))
-        return list(found)
+            _gather_from(child, found, passed)
 
     def sources(self) -> Provenance:
         return frozenset(self.leaves())
+
+    def takes_part(self) -> bool:
+        return not self.seen or bool(self.leaves())
 
     def truth(self, m: Machine) -> bool | Condition:
         return True
@@ -139,6 +158,8 @@ class Module(StandIn):
 
     def part(self, m: Machine, name: str) -> Value:
         """Something inside a network that was not seen: a module, if it is used as one."""
+        if self.me is self and self.seen and name in SIZES:
+            return m.unknown(f"{self.text}.{name}")
         return m.attribute_of(self.me, name)
 
     def child(self, name: str) -> Module:
@@ -529,17 +550,24 @@ def take_along(m: Machine, loop: Loop) -> None:
 
 
 def leaves_of(value: Value) -> list[Leaf]:
+    found: dict[Leaf, None] = {}
+    _gather_from(value, found, set())
+    return list(found)
+
+
+def _gather_from(value: Value, found: dict[Leaf, None], passed: set[int]) -> None:
     module = module_of(value)
     if module is not None:
-        return module.leaves()
-    if isinstance(value, Tensor) and value.leaf is not None:
-        return [value.leaf]
-    if isinstance(value, Unknown):
-        return list(atoms(leaves_in(value.sources())))
-    if isinstance(value, Either):
+        module.gather(found, passed)
+    elif isinstance(value, Tensor):
+        if value.leaf is not None:
+            found[value.leaf] = None
+    elif isinstance(value, Unknown):
+        found.update(dict.fromkeys(atoms(leaves_in(value.sources()))))
+    elif isinstance(value, Either):
         # Which one it is nobody had to ask yet: whoever owns it owns either.
-        return [*leaves_of(value.yes), *leaves_of(value.no)]
-    return []
+        _gather_from(value.yes, found, passed)
+        _gather_from(value.no, found, passed)
 
 
 def _take_name(value: Value, name: str) -> None:

@@ -45,7 +45,7 @@ from gradkeeper.lint.libraries.nn import MODULE, Module, module_of, take_along, 
 from gradkeeper.lint.libraries.optim import stranger
 from gradkeeper.lint.libraries.provenance import Fetched
 from gradkeeper.lint.libraries.recording import RunTape
-from gradkeeper.lint.libraries.tensors import Finite, Param, weigh_unknown
+from gradkeeper.lint.libraries.tensors import Finite, Param, Tensor, weigh_unknown
 from gradkeeper.lint.libraries.torch import InMode, NoSync
 from gradkeeper.lint.libraries.trainer_loops import Framework
 from gradkeeper.model import events as ev
@@ -312,6 +312,8 @@ class StandardLibraries:
         left = condition.left
         if condition.sign == "==" and m.comes_to(condition):
             return CYCLE in left.sources()
+        if condition.sign == "==" and isinstance(left, Tensor):
+            return False  # `if loss == 0: continue`: what is computed is hardly ever just that
         if isinstance(left, Finite):
             return left.good
         if condition.sign in ("any", "all") and isinstance(left, Finite):

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 
 PARAMETERS = words("parameters named_parameters")
+OF_TEXTS = words("lower upper casefold title strip lstrip rstrip")
+"""What these make of a text is the same whenever they are asked."""
 MOST_OBJECTS = 64
 """Objects that are looked into for an optimizer or a network."""
 DULL = (Unknown, Constant)
@@ -103,7 +105,8 @@ def unseen(what: Value, call: Call) -> Value:
     inside = bool(m.loops)
     fresh = inside and not values and not what.fixed
     # Asked for again in the next round, it may say something else.
-    settled = False if inside and not isinstance(what, Constant) else None
+    same = isinstance(what, Constant) or (last in OF_TEXTS and not values)
+    settled = None if same or not inside else False
     result = m.unknown(f"{what.text}()", what, *values, element=fresh, fixed=settled)
     if result.fixed and (id(m.node) in m.facts.makers or guesses.is_class(last)):
         made = m.state(Roles).made
