@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gradkeeper.cli import main
-from gradkeeper.lint import check_source
+from gradkeeper.lint import check_source, explore
 from gradkeeper.lint.program import TrainingLoop
 from gradkeeper.rules import ALL
 from tests.lint.linting import HEAD, loop
@@ -233,3 +233,38 @@ def test_a_notebooks_loop_is_told_by_its_cell(tmp_path: Path) -> None:
 
     (found,) = check_bytes(book.read_bytes(), str(book)).training
     assert found.place == "cell 2:1"
+
+
+BEHIND_TESTS = """
+import argparse
+import os
+import torch
+from torch import nn
+from parts import load, loader
+
+args = argparse.ArgumentParser().parse_args()
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+if args.kind == "linear":
+    if os.path.exists(args.out):
+        load(model, args.out)
+    else:
+        for x in loader:
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            optimizer.step()
+for x in loader:
+    optimizer.zero_grad()
+    model(x).mean().backward()
+    optimizer.step()
+"""
+
+
+def test_a_loop_behind_a_test_is_come_to_however_few_runs_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(explore, "MOST_RUNS", 1)
+    assert [found.why for found in loops(BEHIND_TESTS)] == ["", ""]
+
+    monkeypatch.setattr(explore, "MOST_GATES", 0)
+    assert [found.why for found in loops(BEHIND_TESTS)] == ["no run comes to it", ""]

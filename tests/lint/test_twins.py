@@ -3910,6 +3910,132 @@ twins(
 )
 
 
+ONE_OF_TWO = """
+    import torch
+    from torch import nn
+    from texts import loader, options
+
+    model = nn.Linear(3, 3)
+    optimizer = torch.optim.Adam(model.parameters())
+    activation = {{"relu": nn.ReLU(), "sigmoid": nn.Sigmoid()}}[options.activation]
+    table = loader.table
+    table.days = list(loader.days)
+    hours = table.days.apply(lambda day: 24 * day)
+    for x, y in loader:
+        {zero}
+        loss = nn.functional.mse_loss(activation(model(x)), y)
+        if loss == 0:
+            continue
+        loss.backward()
+        optimizer.step(){mark}
+"""
+twins(
+    "layers without parameters, columns of a table and a loss of just 0 leave no doubt",
+    ONE_OF_TWO.format(zero="pass", mark="  # <- GK101"),
+    ONE_OF_TWO.format(zero="optimizer.zero_grad()", mark=""),
+)
+
+
+PADDED = """
+    import torch
+    from torch import nn
+    from texts import loader
+
+    class Padded(nn.Module):
+        def __init__(self, size):
+            super().__init__()
+            self.conv = nn.Conv2d(size, size, 3)
+            self.stride = self.conv.stride
+            if isinstance(self.stride, int):
+                self.stride = [self.stride] * 2
+            elif len(self.stride) == 1:
+                self.stride = [self.stride[0]] * 2
+
+        def forward(self, x):
+            return self.conv(x)
+
+    model = Padded(3)
+    optimizer = torch.optim.Adam(model.parameters())
+    for x, y in loader:
+        {zero}
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step(){mark}
+"""
+twins(
+    "sizes of its layers are no parts of a network",
+    PADDED.format(zero="pass", mark="  # <- GK101"),
+    PADDED.format(zero="optimizer.zero_grad()", mark=""),
+)
+
+
+CHECKPOINTED = """
+    import argparse
+    from pathlib import Path
+
+    import torch
+    from torch import nn
+    from texts import Encoder, Classifier, load, loader
+
+    args = argparse.ArgumentParser().parse_args()
+    encoder = Encoder()
+    optimizer = torch.optim.Adam(encoder.parameters())
+    out = Path(args.out)
+    if args.out is None:
+        out = Path.cwd() / "output"
+    if (out / "encoder").exists():
+        encoder.load_state_dict(load(args.out))
+    else:
+        for x, y in loader:
+            {zero}
+            nn.functional.mse_loss(encoder(x), y).backward()
+            optimizer.step(){mark}
+    if args.train == "yes":
+        model = Classifier(encoder)
+        optimizer = torch.optim.Adam(model.parameters())
+        for x, y in loader:
+            optimizer.zero_grad()
+            nn.functional.mse_loss(model(x), y).backward()
+            optimizer.step()
+"""
+twins(
+    "training that is left out where there is a file of it",
+    CHECKPOINTED.format(zero="pass", mark="  # <- GK101"),
+    CHECKPOINTED.format(zero="optimizer.zero_grad()", mark=""),
+)
+
+
+LEFT_EARLY = """
+    import torch
+    from torch import nn
+    from texts import loaders, options
+
+    def backbone(name):
+        if name == "small":
+            return nn.Linear(3, 3)
+        if name == "large":
+            return nn.Linear(3, 300)
+        raise ValueError(name)
+
+    class Averaging:
+        def fit(self, loaders, names):
+            models = [backbone(names[place].lower().strip()) for place in range(len(loaders))]
+            for model, loader in zip(models, loaders):
+                optimizer = torch.optim.Adam(model.parameters())
+                for x, y in loader:
+                    {zero}
+                    nn.functional.mse_loss(model(x), y).backward()
+                    optimizer.step(){mark}
+
+    for method in [Averaging()]:
+        method.fit(loaders, options.names)
+"""
+twins(
+    "a function that its callers leave before they come to its loop",
+    LEFT_EARLY.format(zero="pass", mark="  # <- GK101"),
+    LEFT_EARLY.format(zero="optimizer.zero_grad()", mark=""),
+)
+
+
 @pytest.mark.parametrize("way", OVERLAYS)
 def test_a_default_that_may_be_written_over_is_a_setting(way: str) -> None:
     source = FAULTY[f"defaults that something unknown is laid over: {way}"]

@@ -81,6 +81,10 @@ class Coverage:
         """Each of these loops was rehearsed to a step, and without a doubt."""
         return all(self._stories[loop].through and self._stories[loop].clear for loop in loops)
 
+    def came_to(self, node: ast.AST) -> bool:
+        """Some run did."""
+        return node in self._stories
+
     def driven(self, nodes: Iterable[ast.AST]) -> list[ast.AST]:
         """Those of these functions that a framework's loop calls."""
         return [node for node in nodes if node in self._stories]
@@ -89,7 +93,7 @@ class Coverage:
         story = self._stories.get(node)
         what = _described(node)
         if story is None:
-            left_over = self.spent and _says_backward(node)
+            left_over = self.spent and says_backward(node)
             return TrainingLoop(place, what, why=TOO_LARGE if left_over else NEVER)
         return TrainingLoop(
             place,
@@ -112,7 +116,7 @@ class Coverage:
         return "it is left in its first round"
 
 
-def _says_backward(node: ast.AST) -> bool:
+def says_backward(node: ast.AST) -> bool:
     """The loop itself sends a loss back; of others it is only supposed, by names in them."""
     return any(
         isinstance(child, ast.Attribute) and child.attr.endswith("backward")

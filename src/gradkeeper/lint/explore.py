@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator, Sequence
 
 from gradkeeper.lint.certainty import by_nearness, compared, denies, refuted, without
 from gradkeeper.lint.closed_world import FROM_ABSENCE
+from gradkeeper.lint.coverage import says_backward
 from gradkeeper.lint.doubts import may_speak
 from gradkeeper.lint.interpreter.plan import Mode, Plan, Question
 from gradkeeper.lint.libraries.tensors import Finite
@@ -29,6 +30,11 @@ MOST_BLAMED = 3
 """Settings that are left out of a group one by one, since nothing trained; then halves tell."""
 MOST_ROUNDS = 12
 """Batches of an epoch that are rehearsed for the sake of loops that leave some out."""
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+MOST_GATES = 3
+"""Tests around a loop that are answered the other way, one after the other, to come to it."""
+MOST_AT_A_GATE = 3
+"""Runs once one of them was."""
 MANY = 200
 """Functions that seem to train, by what they call."""
 
@@ -50,15 +56,13 @@ def roots(program: Program) -> Iterator[list[Run]]:
         imported = path in program.project.imported
         if not imported or _is_script(tree) or facts.trains_by_itself(path):
             yield explore(program, Root(path))
-    while True:
-        root = _next_root(program)
-        if root is None:
-            return
+    while (root := _next_root(program) or _left_early(program)) is not None:
         if program.operations > program.budget:
             program.coverage.spent = True
             return
         assert root.function is not None
         program.visited.add(root.function)
+        program.begun_in.add(root.function)
         yield explore(program, root)
 
 
@@ -100,6 +104,25 @@ def _next_root(program: Program) -> Root | None:
     return Root(function.file, function.node, function.home)
 
 
+def _left_early(program: Program) -> Root | None:
+    """A function that runs have come to, and none of them to the loops in which it trains."""
+    facts = program.project.facts
+    for function in facts.functions_that_train:
+        node = function.node
+        if not function.by_itself or node in program.begun_in:
+            continue
+        lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        loops = [
+            loop
+            for loop in facts.told_in.get(function.file, ())
+            if isinstance(loop, LOOPS) and loop.lineno in lines
+        ]
+        if loops and function.file in program.project.files:
+            if not any(map(program.coverage.came_to, loops)):
+                return Root(function.file, node, function.home, left_early=True)
+    return None
+
+
 def explore(program: Program, root: Root) -> list[Run]:
     """Runs one beginning along several plans."""
     return _Exploration(program, root).runs
@@ -126,13 +149,24 @@ class _Exploration:
         """Settings that were left out of a group since nothing trained with it."""
         self.groups: dict[Hashable, tuple[Run, dict[Hashable, Mode]]] = {}
         """By plan: the run whose answers of chance it has the other way, all at once."""
-        too_short: Run | None = None
-        """The last run, where this one is to have more rounds."""
         self.base: Run | None = None
         """The run that the others are compared with."""
         program.begun = program.operations
+        self._work(root, MOST_RUNS)
+        for loop in program.project.facts.told_in.get(root.path, ()):
+            self._work_towards(root, loop)
+        tried = {setting for run in self.runs for setting in run.settings.items()}
+        for run in self.runs:
+            run.settled = all((key, not answer) in tried for key, answer in run.settings.items())
+        _verify(program, root, self.runs, self.tried)
+
+    def _work(self, root: Root, most: int) -> None:
+        """Runs along the plans that wait, and those that come out of them."""
+        program = self.program
+        too_short: Run | None = None
+        """The last run, where this one is to have more rounds."""
         made = nothing_new = 0
-        while self.waiting and made < MOST_RUNS and program.may_go_on():
+        while self.waiting and made < most and program.may_go_on():
             plan = self.waiting.pop(0)
             name = _name_of(plan)
             if name in self.tried:
@@ -163,10 +197,28 @@ class _Exploration:
                     run.plan.settings for run in self.runs
                 )
                 self.waiting = [plan for plan in self.waiting if worth_it and plan.settings]
-        tried = {setting for run in self.runs for setting in run.settings.items()}
-        for run in self.runs:
-            run.settled = all((key, not answer) in tried for key, answer in run.settings.items())
-        _verify(program, root, self.runs, self.tried)
+
+    def _work_towards(self, root: Root, loop: ast.AST) -> None:
+        """Answers what stands around a loop that no run came to the other way, from the outside."""
+        for _ in range(MOST_GATES):
+            came = self.program.coverage.came_to(loop)
+            gate = None if came or not says_backward(loop) else self._gate(root, loop)
+            if gate is None or _name_of(self._flip(*gate)) in self.tried:
+                return
+            self.waiting = [self._flip(*gate)]
+            self._work(root, MOST_AT_A_GATE)
+
+    def _gate(self, root: Root, loop: ast.AST) -> tuple[Run, list[Hashable]] | None:
+        """The innermost test around a loop that a run was asked, as one that never came through."""
+        around = _tests_around(self.program.project.files[root.path], loop)
+        for run in reversed(self.runs):
+            asked = {
+                question.line: key for key, question in run.questions.items() if question.fixed
+            }
+            for line in around:
+                if line in asked:
+                    return run, [asked[line]]
+        return None
 
     def _is_news(self, run: Run) -> bool:
         """It trains where no run did before, or something is told that was not.
@@ -264,6 +316,16 @@ class _Exploration:
             for run in self.runs
             if key in run.settings and key not in run.plan.settings
         )
+
+
+def _tests_around(tree: ast.Module, loop: ast.AST) -> list[int]:
+    """The lines of the tests in whose branches a loop stands, the innermost first."""
+    line = getattr(loop, "lineno", 0)
+    tests = (node for node in ast.walk(tree) if isinstance(node, ast.If))
+    return sorted(
+        (test.lineno for test in tests if test.lineno < line <= (test.end_lineno or 0)),
+        reverse=True,
+    )
 
 
 def _trains(run: Run) -> bool:

@@ -40,13 +40,16 @@ class Root:
     path: str
     function: ast.FunctionDef | ast.AsyncFunctionDef | None = None
     home: ast.ClassDef | None = None
+    left_early: bool = False
+    """It is called, and no run that did so came to its loops."""
 
     @property
     def text(self) -> str:
         if self.function is None:
             return f"{self.path}, run as a script"
         home = f"{self.home.name}." if self.home else ""
-        return f"{home}{self.function.name}() of line {self.function.lineno}, which nobody calls"
+        why = "left early by its callers" if self.left_early else "which nobody calls"
+        return f"{home}{self.function.name}() of line {self.function.lineno}, {why}"
 
 
 def start(m: Machine, project: Project, root: Root) -> None:

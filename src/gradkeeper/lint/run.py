@@ -34,6 +34,8 @@ from gradkeeper.model.site import Site
 
 OPERATIONS = 160_000
 TOTAL = 40_000
+MOST_STARTS = 24
+"""A run begins again for each branch that turns out to do something."""
 OF_A_FILE = 10_000
 """What a file more, in which nothing trains, may cost."""
 Key = tuple[str, str, int]
@@ -123,6 +125,8 @@ class Program:
 
     waiting: list[TrainingFunction] = field(default_factory=list)
     """Functions that train and that no run has come to, as of the last time somebody looked."""
+    begun_in: set[ast.AST] = field(default_factory=set)
+    """Functions in which a rehearsal has begun."""
     begun: int = 0
     """The operations up to the beginning that is explored now."""
 
@@ -142,7 +146,7 @@ class Program:
 
 def rehearse(program: Program, root: Root, plan: Plan) -> Run:
     """One run along a plan, judged."""
-    for _ in range(8):
+    for _ in range(MOST_STARTS):
         machine = Machine(
             plan, StandardLibraries(), program.project, program.project.facts, OPERATIONS
         )
@@ -150,6 +154,8 @@ def rehearse(program: Program, root: Root, plan: Plan) -> Run:
             return _rehearse(program, root, plan, machine)
         except LoudError as loud:
             program.project.facts.loud.update(id(node) for node in loud.nodes)
+            # Learned once for all runs: the next ones need not do with less.
+            program.begun += machine.operations
         finally:
             program.operations += machine.operations
             machine.let_go()
