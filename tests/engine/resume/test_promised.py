@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,7 +15,7 @@ from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[impor
 from torch import nn
 from torch.optim import SGD
 
-from gradkeeper.checkpoint import Store, WriteError
+from gradkeeper.checkpoint import DamagedError, Store, WriteError
 from gradkeeper.engine import Engine, EngineWarning
 
 
@@ -50,10 +51,7 @@ class Stop(Exception):  # noqa: N818
     """In place of a fault."""
 
 
-def train(
-    folder: object, *, every: int = 1, leave: int | None = None, fault: int | None = None
-) -> Engine:
-    """Eight steps, or fewer."""
+def built(folder: object, every: int) -> tuple[Engine, nn.Linear]:
     torch.manual_seed(0)
     net = nn.Linear(4, 1)
     engine = Engine(
@@ -63,6 +61,14 @@ def train(
         save_every=every,
         keep=20,
     )
+    return engine, net
+
+
+def train(
+    folder: object, *, every: int = 1, leave: int | None = None, fault: int | None = None
+) -> Engine:
+    """Eight steps, or fewer."""
+    engine, net = built(folder, every)
     for window in engine.windows([torch.ones(2, 4)] * 16, size=2):
         with window:
             for x in window:
@@ -115,6 +121,31 @@ def test_steps_that_outrun_the_disk_wait_for_it_and_none_is_dropped(
     (line,) = capsys.readouterr().err.splitlines()
     assert "steps are faster than slow://" in line
     assert "None is left out; with a larger save_every it waits less" in line
+
+
+def last_durable(folder: str) -> int:
+    """What a resume would go on from, were the process killed now."""
+    store = Store(folder)
+    for name in reversed(store.names()):
+        with suppress(DamagedError):  # it is being written
+            return int(store.look(name).facts["steps"]["optimizer"])
+    return 0
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_at_no_step_would_a_kill_cost_more_than_two_rounds(folder: str, every: int) -> None:
+    Slow.seconds = 0.2
+    engine, net = built(folder, every)
+    at_stake = []
+
+    for window in engine.windows([torch.ones(2, 4)] * 8):
+        with window:
+            for x in window:
+                window.backward(net(x).mean())
+        at_stake.append(window.step - last_durable(folder))
+
+    assert max(at_stake) <= 2 * every
+    assert max(at_stake) > every  # or nothing was written behind, and this shows nothing
 
 
 def test_a_disk_that_keeps_up_is_not_spoken_of(
