@@ -112,8 +112,9 @@ class ReadFeed:
             raise PositionError(
                 f"{type(self._loader).__qualname__} gives other batches than the "
                 f"{self._count.batch} before the save: it was built with other data or another "
-                "seed, or it draws from something that starts anew in each process. Seed every "
-                "shuffle in it (and test it: gradkeeper.testing.assert_loader_resumes)"
+                "seed, or behind resume(), which puts random generators back, or it draws from "
+                "something that starts anew in each process. Build it before resume(), and seed "
+                "every shuffle in it (and test it: gradkeeper.testing.assert_loader_resumes)"
             )
         self._sources.write(given(state["generators"]))
         return Handing(self._count, self._take)
