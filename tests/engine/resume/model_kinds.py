@@ -44,6 +44,34 @@ def muon() -> Kind:
     return Kind(model, Muon(model.parameters(), lr=0.02))
 
 
+class MuonAndAdamW(Optimizer):
+    """Muon for matrices and AdamW for the rest, as the guide makes one of them."""
+
+    def __init__(self, model: nn.Module) -> None:
+        matrices = [p for p in model.parameters() if p.ndim == 2]
+        rest = [p for p in model.parameters() if p.ndim != 2]
+        self.parts: tuple[Optimizer, ...] = (Muon(matrices, lr=0.02), AdamW(rest, lr=0.01))
+        super().__init__([group for part in self.parts for group in part.param_groups], {})
+        self._share()
+
+    def _share(self) -> None:
+        for part, group in zip(self.parts, self.param_groups, strict=True):
+            part.param_groups, part.state = [group], self.state
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for part in self.parts:
+            part.step()
+
+    def load_state_dict(self, state_dict: Any) -> None:
+        super().load_state_dict(state_dict)
+        self._share()
+
+
+def muon_beside() -> Kind:
+    model = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Dropout(0.3), nn.Linear(8, 3))
+    return Kind(model, MuonAndAdamW(model))
+
+
 def adafactor() -> Kind:
     model = plain_model()
     return Kind(model, Adafactor(model.parameters()))
@@ -78,9 +106,9 @@ def recomputed() -> Kind:
     return Kind(model, AdamW(model.parameters(), lr=0.01))
 
 
-def compiled() -> Kind:
+def compiled(backend: str = "aot_eager") -> Kind:
     model = plain_model()
-    whole = torch.compile(model, backend="aot_eager")
+    whole = torch.compile(model, backend=backend)
     assert isinstance(whole, nn.Module)
     return Kind(whole, AdamW(whole.parameters(), lr=0.01))
 
@@ -122,6 +150,11 @@ def schedule_free() -> Kind:
     return Kind(model, optimizer, around_evaluation=Evaluating)
 
 
+def by_inductor() -> Kind:
+    """Its kernels are compiled by the machine's own compiler."""
+    return compiled("inductor")
+
+
 def lora() -> Kind:
     from peft import LoraConfig, get_peft_model
 
@@ -136,10 +169,12 @@ def eight_bit() -> Kind:
     return Kind(model, AdamW8bit(model.parameters(), lr=0.01))
 
 
-OF_TORCH = ("muon", "adafactor", "averaged", "recomputed", "compiled", "adapted")
+OF_TORCH = ("muon", "muon_beside", "adafactor", "averaged", "recomputed", "compiled", "adapted")
 OF_OTHERS = ("schedule_free", "lora", "eight_bit")
+BY_A_COMPILER = ("by_inductor",)
 KINDS: dict[str, Callable[[], Kind]] = {
     "muon": muon,
+    "muon_beside": muon_beside,
     "adafactor": adafactor,
     "averaged": averaged,
     "recomputed": recomputed,
@@ -148,6 +183,7 @@ KINDS: dict[str, Callable[[], Kind]] = {
     "schedule_free": schedule_free,
     "lora": lora,
     "eight_bit": eight_bit,
+    "by_inductor": by_inductor,
 }
 
 

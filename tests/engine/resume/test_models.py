@@ -2,11 +2,12 @@
 model of which only a part trains.
 """
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.engine.resume.model_kinds import KINDS, OF_OTHERS, OF_TORCH
+from tests.engine.resume.model_kinds import BY_A_COMPILER, KINDS, OF_OTHERS, OF_TORCH
 from tests.engine.resume.test_killed import lives
 
 
@@ -38,5 +39,20 @@ def test_what_others_have_is_killed_and_resumed_bit_for_bit(
     assert killed(tmp_path, kind)[kind] >= 2
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a compiler")
+@pytest.mark.parametrize("kind", BY_A_COMPILER)
+def test_what_is_compiled_here_is_killed_and_resumed_bit_for_bit(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernels = tmp_path / "kernels"
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(kernels))
+    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no processes that a kill leaves
+
+    assert killed(tmp_path, kind)[kind] >= 2
+
+    assert list(kernels.rglob("*.so"))  # else nothing was compiled
+
+
 def test_every_kind_is_killed_somewhere() -> None:
-    assert {*OF_TORCH, *OF_OTHERS} == KINDS.keys()
+    assert {*OF_TORCH, *OF_OTHERS, *BY_A_COMPILER} == KINDS.keys()
