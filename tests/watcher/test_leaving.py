@@ -41,6 +41,7 @@ def fingerprint(*objects: object) -> dict[object, int]:
         clip_grad,
         torch.amp.GradScaler,
         DistributedDataParallel,
+        torch.distributed,
         dataloader._BaseDataLoaderIter,
         warnings,
         *family(torch.optim.Optimizer),
@@ -50,7 +51,7 @@ def fingerprint(*objects: object) -> dict[object, int]:
         (id(one), name): id(value) for one in owners for name, value in vars(one).items()
     }
     for module in [one for one in list(sys.modules.values()) if type(one) is ModuleType]:
-        for name in ("save", "load", "clip_grad_norm_", "clip_grad_value_", "warn"):
+        for name in ("save", "load", "clip_grad_norm_", "clip_grad_value_", "warn", "all_reduce"):
             found[module.__name__, name] = id(vars(module).get(name))
     for place, one in enumerate(objects):
         found |= {(place, name): id(value) for name, value in vars(one).items()}

@@ -144,6 +144,35 @@ RAW_AND_EXCHANGED_BY_HAND = RAW_ON_EVEN_STEPS.replace(
     "    optimizer.step()",
 )
 
+KEPT_AND_SUMMED_BY_HAND = """
+model = DistributedDataParallel(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1)))
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+for step in range(30):
+    optimizer.zero_grad()
+    with model.no_sync():
+        for _ in range(3):
+            (model(torch.randn(8, 4) + dist.get_rank()).square().mean() / 3).backward()
+    for one in model.parameters():
+        dist.all_reduce(one.grad)
+        one.grad /= dist.get_world_size()
+    optimizer.step()
+"""
+ALONE_AND_LOGGED = KEPT_AND_SUMMED_BY_HAND.replace(
+    "        dist.all_reduce(one.grad)\n", "        dist.all_reduce(torch.ones(()))\n"
+)
+KEPT_AND_SUMMED_AS_COPIES = KEPT_AND_SUMMED_BY_HAND.replace(
+    """    for one in model.parameters():
+        dist.all_reduce(one.grad)
+        one.grad /= dist.get_world_size()
+""",
+    """    flat = torch.cat([one.grad.flatten() for one in model.parameters()])
+    dist.all_reduce(flat)
+    parts = (flat / dist.get_world_size()).split([one.numel() for one in model.parameters()])
+    for one, part in zip(model.parameters(), parts):
+        one.grad.copy_(part.view_as(one))
+""",
+)
+
 FLAG_AFTER_FORWARD = """
 model = DistributedDataParallel(nn.Linear(4, 1))
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
@@ -274,6 +303,8 @@ def line_of(found: dict[str, Any], folder: Path) -> str:
         pytest.param(FSDP_WINDOWS, id="fsdp2 with windows"),
         pytest.param(FSDP_NARROW_WINDOWS, id="fsdp2 with windows in float16"),
         pytest.param(RAW_AND_EXCHANGED_BY_HAND, id="raw module, exchanged by hand"),
+        pytest.param(KEPT_AND_SUMMED_BY_HAND, id="no_sync, and summed by hand"),
+        pytest.param(KEPT_AND_SUMMED_AS_COPIES, id="no_sync, and summed by hand in one tensor"),
         pytest.param(FLAG_BEFORE_FORWARD, id="flag set before the forward"),
         pytest.param(BUFFERS, id="buffers of each rank's own"),
         pytest.param(LOCAL_SGD, id="local sgd"),
@@ -284,8 +315,9 @@ def test_a_correct_training_of_two_ranks_is_silent(code: str, tmp_path: Path) ->
     assert torchrun(tmp_path, code) == []
 
 
-def test_a_window_closed_inside_no_sync_is_reported(tmp_path: Path) -> None:
-    found = torchrun(tmp_path, UNSYNCED)
+@pytest.mark.parametrize("code", [UNSYNCED, ALONE_AND_LOGGED], ids=["plain", "a number is summed"])
+def test_a_window_closed_inside_no_sync_is_reported(code: str, tmp_path: Path) -> None:
+    found = torchrun(tmp_path, code)
 
     assert [one["rule"] for one in found] == ["GK501"]
 

@@ -8,6 +8,8 @@ exchanged waits beside the shards, the step leaves it out, and a later window sp
 DDP decides at the forward whether this backward will exchange, so that a flag
 (`require_backward_grad_sync`) that is set between the two comes too late.
 
+Gradients that the program itself sums over the ranks, by `all_reduce`, are exchanged.
+
 ```python bad runtime
 import torch
 import torch.distributed as dist

@@ -359,6 +359,7 @@ class Backwards:
             self._measures.credited(credited)
         Credited(credited).apply()
         for cohort in credited:
+            cohort.unsynced, cohort.summed_aside = synced is False, False
             if self._loss is not None and len(cohort.losses) < MOST_LOSSES:
                 cohort.losses.append(self._loss)
             unsure = not self._log.steady and (cohort.suspect or not cohort.owners)

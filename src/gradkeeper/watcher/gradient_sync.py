@@ -180,6 +180,14 @@ class GradientSync:
                     return shard.is_synced()
         return next((synced for synced in wrappers.values() if synced is not None), None)
 
+    def exchanged(self, cohort: Cohort) -> None:
+        """What waits there was brought to the other ranks by the program itself."""
+        cohort.unsynced = cohort.summed_aside = False
+        for mark in cohort.marks:
+            wrapper = self._of.get(id(mark.parameter()))
+            if wrapper is not None:
+                wrapper.exchanged = True
+
     def wrappers(self, parameters: list[torch.Tensor]) -> list[WatchedDDP]:
         found = (self._of.get(id(parameter)) for parameter in parameters)
         return list(dict.fromkeys(wrapper for wrapper in found if wrapper is not None))

@@ -135,6 +135,10 @@ class Cohort:
         self.used = False
         """A backward has credited it, or a step spent it."""
         self.fresh = 0
+        self.unsynced = False
+        """The last backward was kept from the other ranks, and nothing has brought it to them."""
+        self.summed_aside = False
+        """Since then a tensor was summed over the ranks: a copy of what waits, maybe."""
         self.spent = False
         self.spenders: set[str] = set()
         self.losses: list[torch.Tensor] = []
@@ -166,6 +170,7 @@ class Cohort:
         part.owners = set(self.owners)
         part.used = self.used
         part.fresh, part.spent = self.fresh, self.spent
+        part.unsynced, part.summed_aside = self.unsynced, self.summed_aside
         part.spenders = set(self.spenders)
         part.losses, part.norms = list(self.losses), list(self.norms)
         part.habits, part.suspect = dict(self.habits), self.suspect

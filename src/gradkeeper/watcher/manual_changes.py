@@ -14,6 +14,7 @@ from gradkeeper.model import Site
 from gradkeeper.model import events as ev
 from gradkeeper.torch_private import held_here
 from gradkeeper.watcher.accounts import Accounts
+from gradkeeper.watcher.gradient_sync import GradientSync
 from gradkeeper.watcher.gradients import (
     CLEARED,
     SAME,
@@ -41,8 +42,9 @@ class Assigned(NamedTuple):
 
 
 class ManualChanges:
-    def __init__(self, accounts: Accounts, loaded: LoadedTensors) -> None:
+    def __init__(self, accounts: Accounts, loaded: LoadedTensors, sync: GradientSync) -> None:
         self._accounts = accounts
+        self._sync = sync
         self._log, self._cohorts = accounts.log, accounts.cohorts
         self._checkpoint = loaded
         self.waiting: dict[Cohort, Site] = {}
@@ -104,6 +106,9 @@ class ManualChanges:
             self._accounts.post(ev.Adjust, site, (cohort.name,), True)
         else:
             self._assigned(cohort, site)
+        if cohort.unsynced and cohort.summed_aside and habit != "zero":
+            self._accounts.post(ev.Reduce, site, (cohort.name,))
+            self._sync.exchanged(cohort)
 
     def _habit(self, cohort: Cohort, verdict: str) -> str:
         """Whether gradients were zeroed, changed or made by hand: their values tell, or how it

@@ -15,7 +15,7 @@ import torch
 
 from gradkeeper.model import events as ev
 from gradkeeper.source_line import Sites
-from gradkeeper.torch_private import keep_from_compiler
+from gradkeeper.torch_private import keep_from_compiler, storage_key
 from gradkeeper.watcher import loss_graph as losses
 from gradkeeper.watcher.accounts import Accounts, ThreadOwnership
 from gradkeeper.watcher.arrivals import Arrivals
@@ -24,7 +24,7 @@ from gradkeeper.watcher.effects import Unchanged
 from gradkeeper.watcher.event_log import EventLog
 from gradkeeper.watcher.fast_path import FastPath
 from gradkeeper.watcher.gradient_sync import GradientSync
-from gradkeeper.watcher.gradients import Cohort
+from gradkeeper.watcher.gradients import Cohort, grads_of
 from gradkeeper.watcher.loaded_tensors import LoadedTensors
 from gradkeeper.watcher.loaders import LoaderStates
 from gradkeeper.watcher.manual_changes import ManualChanges
@@ -63,7 +63,7 @@ class Recorder:
         self.cohorts = accounts.cohorts
         self.measures = Measures(accounts.modules.path, log.aside) if norms else None
         loaded = LoadedTensors()
-        manual = self.manual = ManualChanges(accounts, loaded)
+        manual = self.manual = ManualChanges(accounts, loaded, self.sync)
         optimizers = self.optimizers = Optimizers(arrivals, accounts, manual, only)
         self.saved_state = SavedState(arrivals, accounts, optimizers, manual, loaded)
         self.fast_path = FastPath(arrivals, accounts, self.sync, manual.waiting, measuring=norms)
@@ -214,7 +214,20 @@ class Recorder:
             for name, optimizer in self.optimizers.named():
                 self.replicas.end(name, optimizer)
 
-    # DistributedDataParallel
+    # Ranks
+
+    def summed(self, tensor: torch.Tensor) -> None:
+        """The program itself sums a tensor over the ranks: gradients, in place or as copies?"""
+        if self.arrivals.underway.depth or tensor.layout is not torch.strided:
+            return
+        kept = [cohort for cohort in self.cohorts if cohort.unsynced and cohort.fresh]
+        memory = storage_key(tensor)
+        for cohort in kept:
+            if any(storage_key(grad) == memory for grad in grads_of(cohort.marks)):
+                self.accounts.post(ev.Reduce, self.arrivals.arrive(), (cohort.name,))
+                self.sync.exchanged(cohort)
+            elif tensor.numel() > 1:
+                cohort.summed_aside = True
 
     def ddp_begins(self, wrapper: Any) -> list[Cohort]:
         """Its forward runs; returns what it may put into buckets, where that is not settled yet."""

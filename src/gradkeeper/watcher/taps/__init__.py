@@ -4,7 +4,7 @@ A tap asks for the recorder of the calling thread, tells it what happens, and ca
 decides nothing.
 
 call       the recorder of the calling thread; a fault of ours ends the watch, not the training
-backward   `backward()`, and DistributedDataParallel's forward
+backward   `backward()`, DistributedDataParallel's forward, and `all_reduce`
 optimizer  optimizers built, stepped and zeroed; modules zeroed, or given another part
 scaler     GradScaler
 clip       clip_grad_norm_ and its kin

@@ -1,5 +1,6 @@
-"""`backward()`; `autograd.grad`, which feeds no `.grad`; and DistributedDataParallel's forward,
-which decides whether the backward after it exchanges gradients.
+"""`backward()`; `autograd.grad`, which feeds no `.grad`; DistributedDataParallel's forward, which
+decides whether the backward after it exchanges gradients; and `all_reduce`, for those who do so
+themselves.
 """
 
 import functools
@@ -21,6 +22,7 @@ def tap(calls: Calls) -> list[Undo]:
         replace_everywhere(torch.autograd, "grad", functools.partial(_grad, calls), traceable=True),
         replace(DistributedDataParallel, "forward", functools.partial(_forward, calls)),
         replace(DistributedDataParallel, "__init__", functools.partial(_wrap, calls)),
+        *_all_reduces(calls),
     ]
 
 
@@ -86,6 +88,24 @@ def _grad(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return grad
+
+
+def _all_reduces(calls: Calls) -> list[Undo]:
+    if not torch.distributed.is_available():
+        return []
+    make = functools.partial(_all_reduce, calls)
+    return [replace_everywhere(torch.distributed, "all_reduce", make, traceable=True)]
+
+
+def _all_reduce(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def all_reduce(tensor: Any, *args: Any, **options: Any) -> Any:
+        recorder = None if torch.compiler.is_compiling() else calls.recorder()
+        if recorder is not None and recorder.sync.several and isinstance(tensor, torch.Tensor):
+            calls.tell(recorder.summed, tensor)
+        return original(tensor, *args, **options)
+
+    return all_reduce
 
 
 def _wrap(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
