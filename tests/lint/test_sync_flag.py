@@ -71,6 +71,16 @@ def test_a_backward_inside_no_sync_exchanges_if_its_forward_was_outside() -> Non
     assert told(HEAD + STEP.format(inside)) == [("GK501", True)]
 
 
+def test_gradients_that_the_program_sums_itself_are_exchanged() -> None:
+    alone = "    with model.no_sync():\n        model(batch).mean().backward()\n"
+    each = "    for one in model.parameters():\n        "
+    summed = each + "torch.distributed.all_reduce(one.grad)\n        one.grad /= 2"
+    halved = each + "one.grad /= 2"
+
+    assert told(HEAD + STEP.format(alone + summed)) == []
+    assert told(HEAD + STEP.format(alone + halved)) == [("GK501", True)]
+
+
 def test_shards_are_asked_at_the_backward() -> None:
     head = HEAD.replace(
         "import torch\n", "import torch\nfrom torch.distributed.fsdp import fully_shard\n"

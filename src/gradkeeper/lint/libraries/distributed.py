@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint.interpreter.objects import BuiltIn, LibraryClass, StandIn, visible
-from gradkeeper.lint.interpreter.values import NONE, Call, Condition, Unknown, Value
+from gradkeeper.lint.interpreter.values import NONE, Call, Condition, Constant, Unknown, Value
 from gradkeeper.lint.interpreter.vocabulary import words
 from gradkeeper.lint.libraries import optim
 from gradkeeper.lint.libraries.leaves import atoms
 from gradkeeper.lint.libraries.nn import module_of
 from gradkeeper.lint.libraries.optim import Optimizer, optimizer_of
 from gradkeeper.lint.libraries.provenance import Modes
+from gradkeeper.lint.libraries.recording import RunTape
 from gradkeeper.lint.libraries.roles import as_module, as_optimizer, kind_of
 from gradkeeper.lint.libraries.standard_library import NullContext
+from gradkeeper.lint.libraries.tensors import Grad
+from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine
@@ -88,7 +91,16 @@ def _averaged_by_hand(call: Call) -> Value:
     return given if isinstance(given, Optimizer) else Remote()
 
 
+def _all_reduce(call: Call) -> Value:
+    """The program itself sums over the ranks: a gradient, maybe."""
+    given = (call.argument(0, "tensor") or NONE).resolve(call.m)
+    if isinstance(given, Grad):
+        call.m.state(RunTape).note(call.m, ev.Reduce, given.of.leaves)
+    return call.unseen(Constant("torch.distributed.all_reduce"))
+
+
 EXACT = {
+    "torch.distributed.all_reduce": _all_reduce,
     "torch.distributed.fsdp.fully_shard": _sharded,
     "torch.distributed._composable.fsdp.fully_shard": _sharded,
     "torch.distributed._composable.replicate": _sharded,
