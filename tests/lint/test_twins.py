@@ -80,6 +80,45 @@ twins(
     STARRED.format(first="optimizer.step()", second=CLIPS + "  # <- GK304"),
     STARRED.format(first=CLIPS, second="optimizer.step()"),
 )
+twins(
+    "torch itself by a star import, clipped after the step",
+    STARRED.format(first="optimizer.step()", second=f"torch.{CLIPS}  # <- GK304"),
+    STARRED.format(first=f"torch.{CLIPS}", second="optimizer.step()"),
+)
+
+STARRED_HEAD = """
+    from networks import *
+
+    body, head = nn.Linear(4, 4), nn.Linear(4, 1)
+    optimizer = optim.SGD({owned}, lr=0.1)
+    for x in batches():
+        optimizer.zero_grad()
+        head(body(x)).mean().backward()
+        optimizer.step(){mark}
+"""
+twins(
+    "an optimizer by a star import, which is not given the head",
+    STARRED_HEAD.format(owned="body.parameters()", mark="  # <- GK105"),
+    STARRED_HEAD.format(owned="[*body.parameters(), *head.parameters()]", mark=""),
+)
+
+STARRED_LOSS = """
+    from networks import *
+
+    model = nn.Linear(4, 1)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    for number, (x, y) in enumerate(batches()):
+        loss = F.mse_loss(model(x), y)
+        ({loss}).backward()
+        if (number + 1) % 4 == 0:
+            optimizer.step(){mark}
+            optimizer.zero_grad()
+"""
+twins(
+    "a mean loss by a star import, four of which are spent together",
+    STARRED_LOSS.format(loss="loss", mark="  # <- GK201"),
+    STARRED_LOSS.format(loss="loss / 4", mark=""),
+)
 
 LOOKED_AT = """
     from accelerate import Accelerator

@@ -52,7 +52,7 @@ STARRED = {
     "F": "torch.nn.functional",
     "optim": "torch.optim",
 }
-"""What `import *` brings from a module that is not seen: test_imports.py, a clip after the step."""
+"""What `import *` brings from a module that is not seen: test_twins.py, by a star import."""
 
 CLASS = re.compile(r"_?[A-Z]+[a-z]")
 """What makes another object each time: test_owners.py, a network and its target."""
