@@ -2,6 +2,8 @@
 
 import pytest
 
+from gradkeeper.lint import check_source
+from gradkeeper.rules import ALL
 from tests.lint.linting import HEAD, findings, loop, possible, told
 
 
@@ -335,3 +337,46 @@ optimizer.step()
 
     assert told(loop(body, head=head)) == []
     assert told(loop(body.replace("optimizer.zero_grad()\n", ""), head=head)) == ["GK101"]
+
+
+CALLED_OBJECT = """
+import torch
+from torch import nn
+
+class Compute:
+    def __init__(self, optimizer):
+        self.optimizer, self.count = optimizer, 0
+
+    def __call__(self, loss):
+        {loss}.backward()
+        self.count += 1
+        if self.count == 4:
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+            self.count = 0
+
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+{made}
+
+def epoch(data, compute):
+    for x in data:
+        compute(nn.functional.mse_loss(model(x), x[:, :1]))
+
+for _ in range(3):
+    epoch(torch.randn(16, 8, 4), {given})
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "given"),
+    [("accumulate = Compute(optimizer)", "accumulate"), ("", "Compute(optimizer)")],
+    ids=["kept in a variable", "made where it is handed over"],
+)
+def test_an_object_that_is_called_may_train(made: str, given: str) -> None:
+    whole = CALLED_OBJECT.format(made=made, given=given, loss="loss")
+    divided = CALLED_OBJECT.format(made=made, given=given, loss="(loss / 4)")
+
+    assert told(whole) == ["GK201"]
+    assert told(divided) == []
+    assert check_source(divided, "train.py", ALL).rehearsed == 1

@@ -292,3 +292,45 @@ def test_loops_that_a_caller_ran_count_as_rehearsed(capsys: pytest.CaptureFixtur
     main(["check", "."])
 
     assert capsys.readouterr().out == "nothing found in 1 training loop\n"
+
+
+LOOP = """\
+class Loop:
+    def __init__(self, model, hooks):
+        self.model, self.hooks = model, hooks
+
+    def run(self, data):
+        for x in data:
+            for hook in self.hooks:
+                hook.before()
+            self.model(x).square().mean().backward()
+            for hook in self.hooks:
+                hook.after()
+"""
+HOOKS = """\
+class Step:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def before(self):
+        {zero}
+
+    def after(self):
+        self.optimizer.step()
+"""
+HOOKED = """\
+import torch
+from hooks import Step
+from loop import Loop
+
+model = torch.nn.Linear(4, 1)
+Loop(model, [Step(torch.optim.SGD(model.parameters(), lr=0.1))]).run(torch.randn(6, 8, 4))
+"""
+
+
+@pytest.mark.parametrize(("zero", "faults"), [("self.optimizer.zero_grad()", []), ("pass", [9])])
+def test_a_loop_and_its_steps_may_stand_in_two_files(zero: str, faults: list[int]) -> None:
+    write({"loop.py": LOOP, "hooks.py": HOOKS.format(zero=zero), "main.py": HOOKED})
+
+    assert told() == [("GK101", "hooks.py", line) for line in faults]
+    assert dict(check_files(["main.py", "loop.py"]))["loop.py"].loops == 1

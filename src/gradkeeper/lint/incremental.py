@@ -22,8 +22,6 @@ MOST_FILES = 20_000
 Stamp = tuple[int, int]
 ContentHash = bytes | None
 """None: the file cannot be read."""
-Sketches = tuple[tuple[str, bool, tuple[tuple[int, str, str], ...]], ...]
-"""The sketches of all files: as long as they are the same, so are the programs."""
 
 
 @dataclass(slots=True)
@@ -76,7 +74,8 @@ class Incremental:
     _paths: list[str] = field(default_factory=list)
     _stamps: dict[str, tuple[Stamp, ContentHash]] = field(default_factory=dict)
     _known: dict[str, _Known] = field(default_factory=dict)
-    _outline: Sketches = ()
+    _sketches: list[Sketch] = field(default_factory=list)
+    """Of all files: as long as they are the same, so are the programs."""
     _programs: list[ProgramFiles] = field(default_factory=list)
     _said: dict[tuple[str, ...], _Verdict] = field(default_factory=dict)
 
@@ -116,10 +115,9 @@ class Incremental:
         """The programs of the project; the same as before unless an import or a loop came in."""
         glances = (self._glance(path).sketch for path in paths)
         sketches = [glance for glance in glances if glance is not None]
-        outline = tuple((sketch.path, sketch.trains, sketch.imports) for sketch in sketches)
-        if outline != self._outline:
+        if sketches != self._sketches:
             self._programs = programs(sketches, Sources(self.held))
-            self._outline = outline
+            self._sketches = sketches
         return self._programs
 
     def _glance(self, path: str) -> _Known:

@@ -39,6 +39,7 @@ SPENDS = re.compile(
     rb"\.step\(|zero_grad|(?<!autograd)\.grad\b|GradScaler\(|_step\(|\bEngine\(|\boptim\.[A-Z]"
 )
 """A step, a zeroing, or an optimizer that is built: one that never steps is a finding, too."""
+APPLIES = re.compile(rb"zero_grad\(|\bopt\w*\.step\(")
 SCALES = re.compile(rb"[sS]caler\((?!\s*[\w.]*\s*\))")
 """`loss_scaler(loss, optimizer)` does both: more than one thing is given to it."""
 OPTIMIZER = re.compile(rb"\bopt(?:im\w*|s|_\w*|[A-Z0-9]\w*)?\b|[a-z_][oO]pt(?:im\w*|\d*)\b")
@@ -114,6 +115,9 @@ class Sketch:
     path: str
     trains: bool
     imports: tuple[ImportedName, ...]
+    credits: bool = False
+    applies: bool = False
+    """Where it does not train by itself: one half of it, whose other half may be elsewhere."""
 
 
 def sketch(path: str, raw: bytes) -> Sketch | None:
@@ -127,7 +131,11 @@ def sketch(path: str, raw: bytes) -> Sketch | None:
     calls = hinted and any(word in raw for word in CALLS)
     if not (trains or calls) and not ACTS.search(b"\n" + raw):
         return None
-    return Sketch(path, trains, tuple(dict.fromkeys(imports_in(raw))))
+    known = Sketch(path, trains, tuple(dict.fromkeys(imports_in(raw))))
+    if hinted and not trains:
+        known.credits = CREDITS.search(raw) is not None
+        known.applies = APPLIES.search(raw) is not None
+    return known
 
 
 def imports_in(raw: bytes) -> Iterator[ImportedName]:
@@ -220,6 +228,7 @@ def programs(
     for path, imported in edges.items():
         for file in imported:
             callers[file].add(path)
+    trains |= _other_halves(known, edges, callers)
     reaching = {
         path
         for together in _components(trains, edges, callers)
@@ -240,6 +249,22 @@ def programs(
             for file in order
         }
         found.append(ProgramFiles([known[file].path for file in order], imported_by))
+    return found
+
+
+def _other_halves(
+    known: dict[str, Sketch], edges: dict[str, set[str]], callers: dict[str, set[str]]
+) -> set[str]:
+    """Files with a backward whose steps are taken in another one that they import, or that is
+    imported beside them: a loop in one file, and the hooks of it in another."""
+    found = set()
+    for path, sketch in known.items():
+        if not sketch.credits:
+            continue
+        using = [caller for caller in callers[path] if os.path.basename(caller) != INIT]
+        beside = edges[path].union(using, *(edges[caller] for caller in using))
+        if any(known[other].applies for other in beside):
+            found.add(path)
     return found
 
 

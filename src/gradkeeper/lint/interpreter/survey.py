@@ -49,6 +49,7 @@ from gradkeeper.lint.interpreter.vocabulary import (
 if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.facts import Facts
 
+CALLED = "__call__"
 MOST_HANDED_ON = 4
 """Names that a function goes by, one after the other."""
 
@@ -82,6 +83,7 @@ class Survey:
             if isinstance(line.node, ast.ClassDef)
             for inner in line.inside
         }
+        self.objects = self._objects_to_call()
 
     def run(self) -> None:
         uses = self.facts.uses
@@ -89,7 +91,7 @@ class Survey:
             name
             for name, lines in self.functions.items()
             if any(id(line) not in self.methods for line in lines)
-        }
+        } | self.objects
         others_step = self._makes_optimizers()
         for line in self.lines:
             for of, word in line.asks:
@@ -245,10 +247,14 @@ class Survey:
 
     def _other_names(self, functions: set[str]) -> dict[str, set[str]]:
         """By variable, attribute or argument that is called somewhere: the functions that it may
-        stand for, as `run` does after `run = partial(train_step, model)`."""
+        stand for, as `run` does after `run = partial(train_step, model)`, or an object of a class
+        that can be called."""
         called = {name for line in self.lines for name in line.calls}
         found: dict[str, set[str]] = {}
         new = functions & self.functions.keys()
+        if CALLED in new:
+            found.update({name: {CALLED} for name in self.objects})
+            new = new | self.objects
         for _ in range(MOST_HANDED_ON):
             names: set[str] = set()
             for line in self.lines:
@@ -262,7 +268,34 @@ class Survey:
             new = names
             if not new:
                 break
-        return {name: given for name, given in found.items() if name in called}
+        return {name: _reached(name, found) for name in found if name in called}
+
+    def _objects_to_call(self) -> set[str]:
+        """What objects are assigned or handed to whose class has a `__call__`."""
+        classes = {
+            name
+            for name, lines in self.functions.items()
+            for line in lines
+            for method in line.inside
+            if isinstance(line.node, ast.ClassDef) and getattr(method.node, "name", "") == CALLED
+        }
+        found: set[str] = set()
+        for line in self.lines:
+            if line.calls.isdisjoint(classes):
+                continue
+            node = line.node
+            if isinstance(node, ast.Assign) and _makes(node.value, classes):
+                found.update(last_name(target) for target in node.targets)
+            for call in calls_in(node):
+                for place, argument in enumerate(call.args):
+                    if _makes(argument, classes):
+                        found.update(self._arguments(last_name(call.func), place))
+                found.update(
+                    keyword.arg
+                    for keyword in call.keywords
+                    if keyword.arg and _makes(keyword.value, classes)
+                )
+        return found
 
     def _handed_on(self, line: Line, functions: set[str]) -> Iterator[tuple[str, str]]:
         """What a line lets one of these functions be called by: variable, and function."""
@@ -555,3 +588,18 @@ def _outside_loops(line: Line) -> Iterator[Line]:
         if not isinstance(inner.node, LOOPS_AND_FUNCTIONS):
             yield inner
             yield from _outside_loops(inner)
+
+
+def _makes(value: ast.expr, classes: set[str]) -> bool:
+    return isinstance(value, ast.Call) and last_name(value.func) in classes
+
+
+def _reached(name: str, handed_on: dict[str, set[str]]) -> set[str]:
+    """All that a name may stand for, by way of other names."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        new = handed_on.get(waiting.pop(), set()) - found
+        found |= new
+        waiting += new
+    return found
