@@ -106,6 +106,8 @@ class Loop:
     """As many rounds as the program itself would run."""
     ends_alike: bool = False
     """Fewer, but a window that is open at its end is as full as it would be."""
+    ended: bool = False
+    """What it goes over came to its own end, and no loop on the way was cut short."""
     given_up: bool = False
     """Fewer, because all of them would cost too much."""
     total: int | None = None

@@ -351,8 +351,12 @@ class Statements(Expressions):
         loop = self._loop(node, kind, iterable)
         signals: list[Signal] = []
 
+        stopped = False
+
         def each(element: Value) -> bool:
+            nonlocal stopped
             if loop.index >= loop.rounds:
+                stopped = True
                 return True
             if self._is_costly(loop, begun):
                 loop.exact, loop.given_up = False, True
@@ -372,6 +376,7 @@ class Statements(Expressions):
 
         home, begun = self.frame, self.operations
         before = dict(home.names) if kind == "quiet" else {}
+        cut_short, self.cut_short = self.cut_short, False
         self.libraries.loop_begins(self.whole, loop)
         self.loops.append(loop)
         try:
@@ -381,9 +386,10 @@ class Statements(Expressions):
             self.loops.remove(loop)
         self._note_cost(loop, begun)
         self.node = node
+        handed_out = loop.total is None and not iterable.endless() and not stopped
+        loop.ended = handed_out and not self.cut_short
+        self.cut_short = cut_short or self.cut_short or not (loop.exact or handed_out)
         self.libraries.loop_ends(self.whole, loop)
-        by_itself = isinstance(iterable, Generator) and loop.index < loop.rounds
-        self.cut_short = self.cut_short or not (loop.exact or by_itself)
         if kind == "quiet" and not loop.exact:
             self._forget_counters(before)
         if signals and isinstance(signals[0], Return):
@@ -453,7 +459,7 @@ class Statements(Expressions):
             return min(count, MOST_WHILE), count <= MOST_WHILE
         if kind == "quiet":
             if count is None:
-                return (MOST_QUIET, True) if isinstance(iterable, Generator) else (1, False)
+                return (1 if iterable.endless() else MOST_QUIET), isinstance(iterable, Generator)
             return min(count, MOST_QUIET), count <= MOST_QUIET
         if isinstance(iterable, (List, Tuple)) and count is not None and count <= MOST_QUIET:
             return count, True
@@ -462,7 +468,8 @@ class Statements(Expressions):
             if count is not None and count <= EPOCHS + 1:
                 return count, True
             return EPOCHS, False
-        if isinstance(iterable, Generator) and not _goes_on(iterable):
+        paced_by = _paced_by(iterable)
+        if isinstance(paced_by, Generator) and not _goes_on(paced_by):
             # It ends by itself, when it has handed out what it has.
             return max(MOST_QUIET, self.plan.rounds + 1), False
         if count is None:
@@ -533,7 +540,7 @@ class Statements(Expressions):
                 if loop.iterable is not None:
                     most = loop.rounds + loop.told
                 if loop.index >= most and (open_ended or not self._runs_on(loop, node)):
-                    self.cut_short = True
+                    self.cut_short = self.cut_short or not loop.exact
                     break
                 self.spend()
                 self.libraries.round_begins(self.whole, loop, None)
@@ -770,6 +777,12 @@ def _leaves(block: list[ast.stmt]) -> bool:
     if isinstance(last, ast.If):
         return _leaves(last.body) and _leaves(last.orelse)
     return isinstance(last, LEAVES)
+
+
+def _paced_by(iterable: Value) -> Value:
+    """Whose elements these are, in the end: what `enumerate` numbers, what a progress bar shows."""
+    of = getattr(iterable, "of", None)
+    return _paced_by(of) if isinstance(of, Value) else iterable
 
 
 def _goes_on(generator: Generator) -> bool:

@@ -296,7 +296,7 @@ class StandardLibraries:
             tape.round_due = None
             if self._spends(m, loop):
                 tape.note(m, ev.EpochEnd, source=self._source(m, loop), site=loop.site)
-        elif id(loop.node) in m.facts.credits and not (loop.exact or loop.ends_alike):
+        elif id(loop.node) in m.facts.credits and not (loop.exact or loop.ends_alike or loop.ended):
             tape.cut = tape.cut or tape.waiting
 
     def _spends(self, m: Machine, loop: Loop) -> bool:
