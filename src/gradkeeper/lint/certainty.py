@@ -19,7 +19,8 @@ BY_CHANCE: frozenset[Mode] = frozenset({"yes", "no", "later yes", "later no"})
 OF_TAILS = frozenset({"GK202", "GK203"})
 """Rules about what a window holds when its loop ends."""
 OF_RHYTHM = frozenset({"GK102", "GK201", "GK205", "GK304", "GK401"})
-"""Rules about what is left undone: a batch that is left out for its numbers is none of it."""
+"""Rules about what is left undone: a batch that is left out for its numbers is none of it, nor is
+one that was interrupted."""
 OF_EVERY_ROUND = frozenset({"GK604"})
 """Rules about what each round does: what happens in one of them is none of it."""
 UNTOLD = "some of its options are set so"
@@ -46,6 +47,8 @@ def _cannot_be(run: Run, runs: list[Run]) -> bool:
 
 def _speaks(run: Run, finding: Finding) -> bool:
     if finding.rule in FROM_ABSENCE and not (run.ended and run.settled):
+        return False
+    if run.plan.fault is not None and finding.rule in OF_RHYTHM:
         return False
     return may_speak(run, finding)
 

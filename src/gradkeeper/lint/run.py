@@ -90,15 +90,20 @@ class Run:
 
     @property
     def goes_on(self) -> bool:
-        """An optimizer comes to its second step, with a backward between the two."""
+        """An optimizer comes to its second step, with a backward between the two; or the next one
+        that the same line has built does so."""
         steps = any(isinstance(event, ev.Step) for event in self.tape)
-        credited: dict[str, bool] = {}
+        built: dict[str, Site] = {}
+        credited: dict[Hashable, bool] = {}
         for event in self.tape:
-            if isinstance(event, ev.Step if steps else ev.Move):
+            if isinstance(event, ev.Adopt):
+                built[event.optimizer] = event.site
+            elif isinstance(event, ev.Step if steps else ev.Move):
                 name = event.optimizer if isinstance(event, ev.Step) else ""
-                if credited.get(name):
+                names = (name, (built.get(name, name), event.site))
+                if any(map(credited.get, names)):
                     return True
-                credited[name] = False
+                credited.update(dict.fromkeys(names, False))
             elif isinstance(event, ev.Backward):
                 credited = dict.fromkeys(credited, True)
         return False
