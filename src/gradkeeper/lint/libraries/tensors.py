@@ -359,6 +359,11 @@ class Finite(StandIn):
         self.of = of
 
     @property
+    def key(self) -> Hashable:
+        """Asked twice of one loss, it says the same."""
+        return ("finite", self.name, self.of.key)
+
+    @property
     def text(self) -> str:
         return f"{self.name}({self.of.text})"
 
