@@ -24,7 +24,8 @@ class Window:
 
 
 def window_of(credits: Iterable[Credit], batch: int, last: Window | None) -> Window | None:
-    """The window these backwards make; of several losses, the one with the most batches.
+    """The window these backwards make; of several losses, the one with the most batches, and
+    rather one that no other optimizer has spent before: leftovers of its loss fill no window.
 
     Accounts hold backwards in different orders: what came first counts first.
     """
@@ -34,7 +35,8 @@ def window_of(credits: Iterable[Credit], batch: int, last: Window | None) -> Win
             by_site.setdefault(credit.site, []).append(credit)
     if not by_site:
         return None
-    fill = max(by_site.values(), key=batches_in)
+    own = [fill for fill in by_site.values() if not all(credit.spent_by for credit in fill)]
+    fill = max(own or by_site.values(), key=batches_in)
     size = batches_in(fill)
     return Window(
         site=fill[0].site,

@@ -64,8 +64,6 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
     several_sources = len({credit.source for credit in fill}) > 1
     if several_sources or any(credit.reduction not in MEANS for credit in fill):
         return
-    if all(credit.spent_by for credit in fill) and not all(spent.spent_by for spent in entry.spent):
-        return  # beside the own loss, leftovers of another optimizer's: foreign-gradient tells
     here, line = entry.event.site, window.site
     yield rule.found(
         entry,
