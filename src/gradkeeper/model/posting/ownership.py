@@ -129,10 +129,32 @@ def _inherit(books: Books, event: ev.Adopt, old: Optimizer) -> None:
             for lot in account.lots
         )
         books.accounts[name] = replace(account, lots=lots)
+    _follow_on(books, event, old.name)
     for scaler in books.scalers.values():
         if old.name in scaler.stepped:
             stepped = scaler.stepped - {old.name} | {event.optimizer}
             books.scalers[scaler.name] = replace(scaler, stepped=stepped)
+
+
+def _follow_on(books: Books, event: ev.Adopt, old: str) -> None:
+    """What became of a line's backwards goes on with whoever takes the old optimizer's place."""
+
+    def heirs(owners: frozenset[str]) -> frozenset[str]:
+        return owners - {old} | {event.optimizer} if old in owners else owners
+
+    for line, trail in list(books.trails.items()):
+        if old in trail.owners:
+            del books.trails[line]
+            owners = heirs(trail.owners)
+            known = books.trails.get((trail.site, owners))
+            trail = replace(trail, owners=owners)
+            books.trails[trail.site, owners] = known.joined(trail) if known else trail
+    for number, credit in books.credits.items():
+        books.credits[number] = replace(credit, owners=heirs(credit.owners))
+    for name, account in books.accounts.items():
+        if account.wasted:
+            wasted = tuple(replace(waste, owners=heirs(waste.owners)) for waste in account.wasted)
+            books.accounts[name] = replace(account, wasted=wasted)
 
 
 def on_escape(books: Books, event: ev.Escape) -> Entry[ev.Escape]:
