@@ -459,6 +459,11 @@ def saved_storages(node: Any) -> dict[int, SavedStorage]:
     return found
 
 
+def made_at(node: Any) -> int:
+    """When a node was made: each one of a thread has a higher number than those before it."""
+    return int(node._sequence_nr())
+
+
 # torch.compile. `torch.compiler.disable` would do, at the price of importing all of dynamo, and of
 # two more calls around each call. What is said here costs nothing while nothing is compiled.
 

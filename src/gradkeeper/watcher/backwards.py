@@ -93,6 +93,7 @@ class Backwards:
         self._accounts = accounts
         self._log, self._cohorts = accounts.log, accounts.cohorts
         self._optimizers = optimizers
+        optimizers.adopted.append(lambda _: self.look_again())
         self._manual = manual
         self._fast_path, self._again = fast_path, fast_path.again
         self._sync = sync
@@ -203,7 +204,8 @@ class Backwards:
         return known is not None and known() is leaf
 
     def look_again(self) -> None:
-        """A module has another part: the next backward of each line is walked."""
+        """A module has another part, or an optimizer is new: the next backward of each line is
+        walked."""
         for line in self._lines.values():
             line.look_again()
 

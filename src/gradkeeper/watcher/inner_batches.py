@@ -2,14 +2,15 @@
 the same of losses that follow on several batches fetched in a row.
 
 Tasks and time steps of one batch share data: what their graphs hold lies in the same memory, be it
-the batch, a part of it, or a state that goes from one step to the next. Batches share nothing.
+the batch, a part of it, or a state that goes from one step to the next. Batches share nothing, and
+what is computed from one comes after the backward of the one before.
 """
 
 from typing import NamedTuple
 
 import torch
 
-from gradkeeper.torch_private import SavedStorage, saved_storages, storage_key
+from gradkeeper.torch_private import SavedStorage, made_at, saved_storages, storage_key
 from gradkeeper.watcher.loops import InnerLoop
 from gradkeeper.watcher.loss_graph import is_scaled, nodes_of
 
@@ -24,6 +25,10 @@ class HeldByGraph(NamedTuple):
 
     parameters: frozenset[int]
     storages: dict[int, SavedStorage]
+    begun: int
+    """When the first of its nodes was made."""
+    seen: int
+    """When it was looked at, its backward being about to run."""
 
 
 class InnerBatches:
@@ -50,7 +55,7 @@ class InnerBatches:
         if before is None or not now.storages:
             return False
         shares = now.storages.keys() & before.storages.keys() - constant
-        if shares or now.parameters != before.parameters:
+        if shares or now.begun < before.seen or now.parameters != before.parameters:
             self._apart[source] = -1
             self._before.pop(line)
             return False
@@ -68,11 +73,19 @@ def _held(losses: list[torch.Tensor], constant: set[int]) -> HeldByGraph:
     parameters: set[int] = set()
     own: set[int] = set(constant)
     storages: dict[int, SavedStorage] = {}
+    seen = begun = _now()
     for node in nodes_of(losses):
         if type(node).__name__ == "AccumulateGrad":
             parameters.add(id(node.variable))
             own.add(storage_key(node.variable))
-        elif not is_scaled(node):
+            continue
+        begun = min(begun, made_at(node))
+        if not is_scaled(node):
             storages |= saved_storages(node)
     kept = {key: storage for key, storage in storages.items() if key not in own}
-    return HeldByGraph(frozenset(parameters), kept)
+    return HeldByGraph(frozenset(parameters), kept, begun, seen)
+
+
+def _now() -> int:
+    with torch.enable_grad():
+        return made_at(torch.ones((), requires_grad=True).neg().grad_fn)

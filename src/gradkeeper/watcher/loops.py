@@ -30,6 +30,8 @@ class CodeLoop:
     end: int
     line: int
     targets: tuple[str, ...] = ()
+    counters: tuple[str, ...] = ()
+    """Those of them that nothing inside it sets: another value is another round."""
     steps: bool = False
 
     def holds(self, offset: int) -> bool:
@@ -67,6 +69,8 @@ class Rounds:
         """Such loops whose rounds bring a batch each."""
         self.source = ""
         """Of the last round that was told."""
+        self._told: dict[InnerLoop, tuple[object, ...]] = {}
+        """By loop that holds a step: what its counters were when it was last seen."""
         self._epochs: dict[str, object] = {}
         self._usual: dict[tuple[int, int, int], tuple[object, Round | None]] = {}
         """What passes between two places of one frame, where that never varies; with its token."""
@@ -101,6 +105,10 @@ class Rounds:
     def _inner_round(
         self, frames: list[FrameType], depth: int, loop: CodeLoop, before: list[CodePlace]
     ) -> Round | None:
+        """Unless it is the loop around it that has gone round: nothing else happens in between."""
+        around = self._around(frames, depth)
+        if around is not None and self._goes_on(frames[depth], around):
+            return self._round(frames[depth], around)
         known = (frames[depth].f_code, loop.start)
         if known not in self.bringing:
             self.inner = known
@@ -109,6 +117,12 @@ class Rounds:
         if depth == len(frames) - 1:
             self._learn(frames[depth], before, passed)
         return passed
+
+    def _goes_on(self, frame: FrameType, loop: CodeLoop) -> bool:
+        """Whether a loop's counters are others than when it was last seen."""
+        known = (frame.f_code, loop.start)
+        now = _values(frame, loop.counters)
+        return self._told.setdefault(known, now) != now
 
     def _entered(
         self, frames: list[FrameType], before: list[CodePlace], places: list[CodePlace]
@@ -151,6 +165,8 @@ class Rounds:
         if known is None or frame.f_trace is not known[0]:
             return UNTOLD
         self.places[-1] = (address, code, now)
+        if known[1] is not None:
+            self._told.clear()
         return True, known[1]
 
     def _user_frames(self) -> list[FrameType]:
@@ -201,6 +217,7 @@ class Rounds:
         outer = self._outer(frame, loop)
         now = (_token(frame), tuple(_values(frame, around.targets) for around in outer))
         self.source = source
+        self._told[frame.f_code, loop.start] = _values(frame, loop.counters)
         known = source in self._epochs
         before = self._epochs.get(source)
         self._epochs[source] = now
@@ -254,10 +271,13 @@ def find_loops(code: CodeType) -> list[CodeLoop]:
             start = int(instruction.argval)
             ends[start] = max(ends.get(start, 0), instruction.offset)
     by_offset = {instruction.offset: place for place, instruction in enumerate(instructions)}
-    return [
-        CodeLoop(start, end, lines[start], _targets(instructions[by_offset[start] :]))
-        for start, end in ends.items()
-    ]
+    found = []
+    for start, end in ends.items():
+        body = instructions[by_offset[start] : by_offset[end]]
+        targets = _targets(body)
+        set_once = [name for name in targets if _stores(body).count(name) == 1]
+        found.append(CodeLoop(start, end, lines[start], targets, tuple(set_once)))
+    return found
 
 
 def _starts_line(instruction: dis.Instruction) -> int | None:
@@ -278,16 +298,30 @@ def _targets(instructions: list[dis.Instruction]) -> tuple[str, ...]:
         return ()
     names: list[str] = []
     for instruction in instructions[1 : 4 + 2 * MOST_TARGETS]:
-        if instruction.opname in STORES:
-            names.append(str(instruction.argval))
-        elif instruction.opname == "STORE_FAST_STORE_FAST":  # two in one, since Python 3.13
-            names.extend(instruction.argval)
-        elif instruction.opname == "STORE_FAST_LOAD_FAST":
-            names.append(instruction.argval[0])
+        stored = _stored(instruction)
+        names += stored
+        if instruction.opname == "STORE_FAST_LOAD_FAST":
             break
-        elif instruction.opname not in ("UNPACK_SEQUENCE", "CACHE"):
+        if stored:
+            continue
+        if instruction.opname not in ("UNPACK_SEQUENCE", "CACHE"):
             break
     return tuple(names[:MOST_TARGETS])
+
+
+def _stores(instructions: list[dis.Instruction]) -> list[str]:
+    return [name for instruction in instructions for name in _stored(instruction)]
+
+
+def _stored(instruction: dis.Instruction) -> list[str]:
+    """The variables that an instruction sets."""
+    if instruction.opname in STORES:
+        return [str(instruction.argval)]
+    if instruction.opname == "STORE_FAST_STORE_FAST":  # two in one, since Python 3.13
+        return list(instruction.argval)
+    if instruction.opname == "STORE_FAST_LOAD_FAST":
+        return [instruction.argval[0]]
+    return []
 
 
 def _mentions_step(

@@ -50,6 +50,7 @@ TRANSPARENT = frozenset(
         "ReshapeAliasBackward0",
     }
 )
+SUMS = frozenset({"AddBackward0", "SubBackward0"})
 REDUCTIONS: dict[int, Reduction] = {1: "mean", 2: "sum"}
 
 
@@ -196,7 +197,7 @@ def _follow(node: Any, multiplier: float | None, hops: int) -> LossFacts:
             else:
                 multiplier = _times(multiplier, _factor(node, kind))
             node = _operand(node)
-        elif kind == "AddBackward0":
+        elif kind in SUMS:
             return _sum_of(node, multiplier, scaler, hops)
         elif kind in TRANSPARENT:
             node = node.next_functions[0][0]
@@ -238,7 +239,7 @@ def _is_blend(weights: list[float | None]) -> bool:
 def _weights(node: Any, hops: int) -> list[float | None]:
     """The outermost factor of each term of a sum."""
     kind = type(node).__name__
-    if kind == "AddBackward0" and hops > 0:
+    if kind in SUMS and hops > 0:
         branches = [branch for branch, _ in node.next_functions if branch is not None]
         return [weight for branch in branches for weight in _weights(branch, hops - 1)]
     return [_factor(node, kind) if kind in ("DivBackward0", "MulBackward0") else 1.0]

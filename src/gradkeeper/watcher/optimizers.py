@@ -176,6 +176,7 @@ class Optimizers:
         names = tuple(member.name for member in cohorts)
         for tell in self.adopted:
             tell(cohorts)
+        self._thaw(parameters_of(optimizer), here)
         self._accounts.post(ev.Adopt, here, owner.name, names, _is_stateful(optimizer))
         return owner.name
 
@@ -316,12 +317,27 @@ class Optimizers:
         groups: dict[tuple[str, bool], list[torch.Tensor]] = {}
         trains = self._trains_network()
         for parameter in parameters:
-            path = self._accounts.modules.path(parameter) or "parameter"
+            root = _root(self._accounts.modules.path(parameter))
             trainable = trains and not self._accounts.modules.is_fixed(parameter)
-            groups.setdefault((path.split(".")[0], trainable), []).append(parameter)
+            groups.setdefault((root, trainable), []).append(parameter)
         for (root, trainable), group in groups.items():
             cohort = self._cohorts.open(root, group, trainable=trainable)
             self._accounts.describe(cohort, site)
+
+    def _thaw(self, owned: list[torch.Tensor], site: Site) -> None:
+        """A part of a network is going to be trained that was taken for fixed so far: its other
+        parts are orphans, unless they are in eval mode."""
+        modules = self._accounts.modules
+        weights = [parameter for parameter in owned if modules.is_weight(parameter)]
+        roots = {_root(modules.path(parameter)) for parameter in weights}
+        for cohort in list(self._cohorts.all.values()) if roots else ():
+            if cohort.trainable or cohort.owners:
+                continue
+            there = (mark.parameter() for mark in cohort.marks)
+            held = [parameter for parameter in there if parameter is not None]
+            if all(_root(modules.path(one)) in roots and not modules.is_fixed(one) for one in held):
+                cohort.trainable = True
+                self._accounts.describe(cohort, site)
 
     def _trains_network(self) -> bool:
         """False where only inputs or embeddings are optimized, through a network that is fixed."""
@@ -358,6 +374,11 @@ class Optimizers:
             names = self._names
             name = self._others[thing] = names.unique(names.receiver(site) or fallback)
         return name
+
+
+def _root(path: str | None) -> str:
+    """The network that a parameter belongs to."""
+    return (path or "parameter").split(".")[0]
 
 
 def parameters_of(optimizer: Optimizer) -> list[torch.Tensor]:
