@@ -45,7 +45,7 @@ SINGLE = {
     "model": ("linear", "net", "frozen", "swapped", "deep"),
     "thawed": ("", "later"),
     "owned": ("all", "head", "groups", "trainable", "kept", "added"),
-    "loss": ("functional", "module", "own", "sum"),
+    "loss": ("functional", "module", "own", "sum", "helper", "method"),
     "window": ("1", "2", "3"),
     "count": (
         "modulo",
@@ -57,6 +57,9 @@ SINGLE = {
         "not",
         "helper",
         "state",
+        "attribute",
+        "counting function",
+        "flagged",
         "guard",
         "samples",
         "down",
@@ -71,20 +74,34 @@ SINGLE = {
     "tail": ("", "with the gate", "after the loop"),
     "divide": ("", "line", "inline", "gradients"),
     "zero": ("top", "late", "after", "epoch", "first of window"),
-    "zeroed": ("optimizer", "model", "to zero", "by hand", "head"),
+    "zeroed": ("optimizer", "model", "to zero", "by hand", "head", "to None", "helper"),
     "amp": ("", "scaler"),
     "cast": ("", "bfloat16", "float16"),
     "aux": ("", "added", "own backward", "each", "sum", "dict"),
-    "clip": ("", "norm", "value", "measure"),
-    "stepped": ("", "helper", "wrapper", "closure", "by hand", "LBFGS"),
-    "average": ("", "ema", "swa"),
-    "skipped": ("", "batch", "step", "norm"),
+    "clip": ("", "norm", "value", "measure", "groups"),
+    "stepped": (
+        "",
+        "helper",
+        "wrapper",
+        "closure",
+        "by hand",
+        "LBFGS",
+        "partial",
+        "lambda",
+        "callbacks",
+        "decorated",
+        "one of several",
+        "on leaving",
+    ),
+    "average": ("", "ema", "swa", "class"),
+    "skipped": ("", "batch", "step", "norm", "cleared"),
+    "tried": ("", "step", "backward"),
     "logged": ("", "number", "numbers", "loss"),
     "probed": ("", "first"),
-    "ended": ("", "early"),
+    "ended": ("", "early", "at least"),
     "tick": ("", "step", "epoch", "round"),
-    "schedule": ("StepLR", "LambdaLR", "plateau"),
-    "save": ("", "epoch", "round"),
+    "schedule": ("StepLR", "LambdaLR", "plateau", "OneCycle", "cosine"),
+    "save": ("", "epoch", "round", "best"),
     "load": ("", "epoch"),
     "built": ("", "epoch", "round"),
     "evaluated": ("", "epoch"),
@@ -177,7 +194,12 @@ def _single(plan: Plan) -> str | None:
     size = int(plan["window"])
     count = plan["count"] if size > 1 else ""
     counted = count in ("", *COUNTED)
-    loop = _loop(plan, needs_index=not counted or plan["ended"] == "early")
+    loop = _loop(plan, needs_index=not counted or plan["ended"] != "")
+    if count == "flagged":
+        over = "stream()" if plan["data"] == "stream" else "batches"
+        target = _target(plan)
+        packed = f"({target})" if "," in target else target
+        loop = [f"for due, {packed} in flagged({over}, {_size(plan)}):"]
     if not _fits(plan, count):
         return None
     lines = _body(plan, count)
@@ -194,16 +216,33 @@ NESTED = ("inner", "slice", "generator", "islice", "fetched")
 """Windows that are loops inside the loop."""
 RESET = ("counter", "at least", "samples", "down")
 """Counts that begin again with each window."""
-COUNTED = (*RESET, "running", "state")
+BY_VARIABLE = ("state", "attribute", "counting function", "flagged")
+COUNTED = (*RESET, "running", "state", "attribute", "counting function")
 """Windows that a variable counts, and not the loop."""
 
 
+CLOSURES = ("closure", "LBFGS", "by hand")
+"""Steps that windows, and averages of the weights, do not go together with."""
+
+
 def _fits(plan: Plan, count: str) -> bool:
-    if plan["stepped"] and (count or plan["amp"] or plan["average"]):
+    if plan["stepped"] in CLOSURES and (count or plan["average"]):
+        return False
+    if plan["stepped"] and plan["amp"]:
         return False
     if plan["stepped"] == "by hand" and not _needs_no_optimizer(plan):
         return False
     if count in NESTED and (plan["ended"] or plan["gathered"]):
+        return False
+    if count == "flagged" and plan["ended"]:
+        return False
+    if plan["tried"] and (plan["stepped"] in CLOSURES or count in NESTED or plan["gathered"]):
+        return False
+    if plan["clip"] == "groups" and plan["stepped"] == "by hand":
+        return False
+    if plan["skipped"] == "cleared" and (plan["stepped"] in CLOSURES or plan["gathered"]):
+        return False
+    if plan["save"] == "best" and (plan["stepped"] in CLOSURES or count in NESTED):
         return False
     if count == "slice" and plan["data"] not in ("list", "tensor"):
         return False
@@ -264,12 +303,15 @@ def _setup(plan: Plan) -> list[str]:
         "StepLR": "StepLR(optimizer, 5)",
         "LambdaLR": "LambdaLR(optimizer, lambda step: 0.9**step)",
         "plateau": "ReduceLROnPlateau(optimizer)",
+        "OneCycle": "OneCycleLR(optimizer, max_lr=0.1, total_steps=100)",
+        "cosine": "CosineAnnealingLR(optimizer, T_max=10)",
     }
     if plan["tick"]:
         lines.append(f"scheduler = torch.optim.lr_scheduler.{schedules[plan['schedule']]}")
     averages = {
         "ema": ["average = copy.deepcopy(model)"],
         "swa": ["average = torch.optim.swa_utils.AveragedModel(model)"],
+        "class": [AVERAGE, "average = Average(model)"],
     }
     lines += averages.get(plan["average"], [])
     settings = {
@@ -280,10 +322,13 @@ def _setup(plan: Plan) -> list[str]:
     lines += [settings[plan["named"]]] if plan["named"] else []
     if plan["count"] == "generator":
         lines.append(CHUNKS)
-    if plan["stepped"] == "helper":
-        lines.append("def update(owner):\n    owner.step()")
-    if plan["stepped"] == "wrapper":
-        lines += [WRAPPER, "stepper = Stepper(optimizer)"]
+    if plan["count"] == "flagged":
+        lines.append(FLAGGED)
+    lines += STEPPERS.get(plan["stepped"], [])
+    lines += ["def clear():\n    optimizer.zero_grad()"] if plan["zeroed"] == "helper" else []
+    if plan["loss"] == "helper":
+        lines.append("def compute_loss(x, y):\n    return F.mse_loss(model(x), y)")
+    lines += ["best = 100.0"] if plan["save"] == "best" else []
     if plan["logged"]:
         lines.append("history = []" if plan["logged"] == "numbers" else "history = 0.0")
     if plan["probed"]:
@@ -422,6 +467,8 @@ def _body(plan: Plan, count: str) -> list[Line] | None:
     lines.append(Line("loss", _loss(plan)))
     if plan["skipped"] == "batch" and count not in NESTED:
         lines.append(Line("loss", "if not torch.isfinite(loss):\n    continue"))
+    if plan["skipped"] == "cleared" and count not in NESTED:
+        lines.append(Line("loss", "if torch.isnan(loss):\n    optimizer.zero_grad()\n    continue"))
     lines += [Line("divide", f"loss = loss / {shown}")] if divide == "line" else []
     backward = f"{root}.backward()"
     if plan["aux"] == "each":
@@ -431,12 +478,19 @@ def _body(plan: Plan, count: str) -> list[Line] | None:
         )
         backward = f"for part in ({parts}):\n    {part}.backward()"
     lines += [Line("gather", "total = total + loss")] if gathered else []
+    if plan["tried"] == "backward":
+        handler = "except RuntimeError:\n    model.zero_grad()\n    continue"
+        backward = f"try:\n{indent(backward, '    ')}\n{handler}"
     lines.append(Line("backward", backward, gated=bool(gathered)))
     steps = {"samples": "count += len(x)", "down": "count -= 1"}
     if count in (*RESET, "running"):
         lines.append(Line("count", steps.get(count, "count += 1")))
     if count == "state":
         lines.append(Line("count", "state['seen'] += 1"))
+    if count == "attribute":
+        lines.append(Line("count", "state.seen += 1"))
+    if count == "counting function":
+        lines.append(Line("count", "due = is_due()"))
     closing = [*_divided(plan, divide), *_clipping(plan), *_stepping(plan), *_averaged(plan)]
     closing += [Line("tick", _tick(plan))] if plan["tick"] == "step" else []
     closing += [Line("reset", _from_start(plan, count))] if count in RESET else []
@@ -450,9 +504,13 @@ def _body(plan: Plan, count: str) -> list[Line] | None:
     lines += _logged(plan)
     lines += [Line("tick", _tick(plan))] if plan["tick"] == "round" else []
     lines += [Line("save", SAVE)] if plan["save"] == "round" else []
+    if plan["save"] == "best":
+        better = f"if float(loss) < best:\n    best = float(loss)\n{indent(SAVE, '    ')}"
+        lines.append(Line("save", better))
     if count == "guard" and not all(line.gated for line in lines[_first_gated(lines) :]):
         return None
-    return [*lines, Line("end", "if i == 4:\n    break")] if plan["ended"] else lines
+    ends = {"early": "if i == 4:\n    break", "at least": "if i >= 4:\n    break"}
+    return [*lines, Line("end", ends[plan["ended"]])] if plan["ended"] else lines
 
 
 def _from_start(plan: Plan, count: str) -> str:
@@ -474,6 +532,8 @@ def _loss(plan: Plan) -> str:
         "module": "criterion(model(x), y)",
         "own": "(model(x) - y).square().mean()",
         "sum": "F.mse_loss(model(x), y, reduction='sum')",
+        "helper": "compute_loss(x, y)",
+        "method": "model.loss(x, y)" if _has_parts(plan) else "F.mse_loss(model(x), y)",
     }
     loss = f"loss = {kinds[plan['loss']]}"
     loss += " + 0.1 * model(x).abs().mean()" if plan["aux"] == "added" else ""
@@ -501,6 +561,7 @@ def _averaged(plan: Plan) -> list[Line]:
         "    for kept, p in zip(average.parameters(), model.parameters()):\n"
         "        kept.mul_(0.9).add_(p, alpha=0.1)",
         "swa": "average.update_parameters(model)",
+        "class": "average.update(model)",
     }
     return [Line("average", texts[plan["average"]])] if plan["average"] else []
 
@@ -534,6 +595,8 @@ def _clipping(plan: Plan) -> list[Line]:
         "norm": f"nn.utils.clip_grad_norm_({owned}, 1.0)",
         "value": f"nn.utils.clip_grad_value_({owned}, 0.5)",
         "measure": f"nn.utils.clip_grad_norm_({owned}, float('inf'))",
+        "groups": "for group in optimizer.param_groups:\n"
+        "    nn.utils.clip_grad_norm_(group['params'], 1.0)",
     }
     if not plan["clip"]:
         return []
@@ -542,12 +605,23 @@ def _clipping(plan: Plan) -> list[Line]:
 
 
 def _stepping(plan: Plan) -> list[Line]:
-    steps = {"helper": "update(optimizer)", "wrapper": "stepper.step()"}
+    steps = {
+        "helper": "update(optimizer)",
+        "wrapper": "stepper.step()",
+        "partial": "move()",
+        "lambda": "move()",
+        "callbacks": "for callback in callbacks:\n    callback()",
+        "decorated": "move()",
+        "one of several": "for one in optimizers.values():\n    one.step()",
+        "on leaving": "with stepping(optimizer):\n    print('on its way')",
+    }
     step = steps.get(plan["stepped"], "optimizer.step()")
     if plan["stepped"] == "by hand":
         step = BY_HAND
     if plan["amp"]:
         return [Line("step", "scaler.step(optimizer)"), Line("update", "scaler.update()")]
+    if plan["tried"] == "step":
+        step = f"try:\n{indent(step, '    ')}\nexcept RuntimeError:\n    print('skipped')"
     if plan["skipped"] == "step":
         step = f"if torch.isfinite(loss):\n{indent(step, '    ')}"
     if plan["skipped"] == "norm":
@@ -564,6 +638,8 @@ def _zeroed(plan: Plan, lines: list[Line], *, gated: bool, inner: bool) -> list[
         "to zero": "optimizer.zero_grad(set_to_none=False)",
         "by hand": by_hand,
         "head": "model.head.zero_grad()" if _has_parts(plan) else "model.zero_grad()",
+        "to None": "for p in model.parameters():\n    p.grad = None",
+        "helper": "clear()",
     }
     zero = Line("zero", texts[plan["zeroed"]])
     if plan["zero"] == "after":
@@ -581,7 +657,22 @@ def _counters(plan: Plan, count: str) -> list[str]:
         return ["def is_due(i, size):\n    return (i + 1) % size == 0"]
     if count == "running":
         return ["count = 0"]
+    if count == "attribute":
+        return ["class State:\n    seen = 0", "state = State()"]
+    if count == "counting function":
+        return [COUNTING.format(size=_size(plan)), "is_due = counting()"]
     return ["state = {'seen': 0}"] if count == "state" else []
+
+
+COUNTING = """def counting():
+    seen = 0
+
+    def is_due():
+        nonlocal seen
+        seen += 1
+        return seen % {size} == 0
+
+    return is_due"""
 
 
 BY_HAND = """with torch.no_grad():
@@ -597,6 +688,41 @@ WRAPPER = """class Stepper:
         self.inner.step()
         self.taken += 1
 """
+STEPPERS = {
+    "helper": ["def update(owner):\n    owner.step()"],
+    "wrapper": [WRAPPER, "stepper = Stepper(optimizer)"],
+    "partial": [
+        "def move(owner, scale):\n    owner.step()",
+        "move = functools.partial(move, optimizer, scale=1.0)",
+    ],
+    "lambda": ["move = lambda: optimizer.step()"],
+    "callbacks": ["callbacks = [lambda: None, lambda: optimizer.step()]"],
+    "decorated": [
+        "def timed(function):\n"
+        "    @functools.wraps(function)\n"
+        "    def call(*args, **options):\n"
+        "        begun = time.time()\n"
+        "        result = function(*args, **options)\n"
+        "        print(time.time() - begun)\n"
+        "        return result\n"
+        "    return call",
+        "@timed\ndef move():\n    optimizer.step()",
+    ],
+    "one of several": ["optimizers = {'main': optimizer}"],
+    "on leaving": ["@contextlib.contextmanager\ndef stepping(owner):\n    yield\n    owner.step()"],
+}
+"""What a program defines in order to step, by how it does."""
+AVERAGE = """class Average:
+    def __init__(self, model):
+        self.kept = {name: p.detach().clone() for name, p in model.named_parameters()}
+
+    @torch.no_grad()
+    def update(self, model):
+        for name, p in model.named_parameters():
+            self.kept[name].mul_(0.9).add_(p.detach(), alpha=0.1)"""
+FLAGGED = """def flagged(items, size):
+    for place, one in enumerate(items):
+        yield (place + 1) % size == 0, one"""
 CHUNKS = """def chunks(items, size):
     some = []
     for one in items:
@@ -624,6 +750,9 @@ def _gate(plan: Plan, count: str) -> str:
         "down": "count == 0",
         "running": f"count % {size} == 0",
         "state": f"state['seen'] % {size} == 0",
+        "attribute": f"state.seen % {size} == 0",
+        "counting function": "due",
+        "flagged": "due",
         "helper": f"is_due({zero_based}, {size})",
     }
     gate = gates[count]
@@ -645,7 +774,7 @@ def _epochs(plan: Plan, loop: list[str], lines: list[Line], count: str) -> list[
         body = _inner_body(plan, count, outer, lines)
     else:
         body = _gated(lines, _gate(plan, count) if count else "True", guard=count == "guard")
-        if plan["zero"] == "first of window" and count not in ("", "helper", "state"):
+        if plan["zero"] == "first of window" and count not in ("", "helper", *BY_VARIABLE):
             body = [*_first_of_window(plan, count), *body]
     one = [*loop, *_within(body)]
     if count in RESET:
@@ -706,6 +835,9 @@ def _flush(plan: Plan, lines: list[Line], count: str) -> list[str]:
         "down": f"count < {size}",
         "running": f"count % {size} != 0",
         "state": f"state['seen'] % {size} != 0",
+        "attribute": f"state.seen % {size} != 0",
+        "counting function": "not due",
+        "flagged": "not due",
     }
     test = tests.get(count, f"{plan['batches']} % {size} != 0")
     closing = [line.text for line in lines if line.gated]
@@ -913,10 +1045,11 @@ def _program(setup: list[str], loop: list[str]) -> str:
         head.append("from torch.utils.data import DataLoader, TensorDataset")
     if "tqdm(" in text:
         head.append("from tqdm import tqdm")
-    head += [f"import {name}" for name in ("argparse", "copy", "itertools") if f"{name}." in text]
+    head += [f"import {name}" for name in MODULES if f"{name}." in text]
     return "\n".join([*head, NET if "Net()" in text else "", "torch.manual_seed(0)", text, ""])
 
 
+MODULES = ("argparse", "contextlib", "copy", "functools", "itertools", "time")
 NET = """
 class Net(nn.Module):
     def __init__(self):
@@ -926,4 +1059,7 @@ class Net(nn.Module):
 
     def forward(self, x):
         return self.head(torch.tanh(self.body(x)))
+
+    def loss(self, x, y):
+        return F.mse_loss(self(x), y)
 """

@@ -51,11 +51,12 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
         "loop": ("restarting", "cycle"),
         "zero_d": ("after", "before", "top"),
     },
-    "a window's optimizers are built one by one, and its tail outweighs what was lost": {
-        "built": ("round",),
-        "window": ("2", "3"),
-        "tail": ("after the loop", "with the gate"),
-        "batches": ("7",),
+    "an optimizer for what was thawed is built an epoch later, and the watcher can't know yet": {
+        "epochs": ("3",),
+        "model": ("frozen",),
+        "thawed": ("later",),
+        "owned": ("trainable",),
+        "built": ("epoch",),
     },
 }
 """Choices on which they are known to differ, by the reason: one that is mended is struck."""
@@ -87,6 +88,20 @@ MENDED = (
     },
     {"penalty": "gradient", "fault": "drop step_d"},
     {"rhythm": "third", "fault": "drop step_g"},
+    {"detach": "no", "rhythm": "third", "several": "d", "fault": "drop zero_g"},
+    {"data": "stream", "detach": "no", "zero_g": "after", "rhythm": "third", "several": "d"},
+    {"detach": "no", "rhythm": "late", "several": "d", "fault": "ungate step_g"},
+    {"data": "stream", "pair": "heads", "zeroed": "model", "rhythm": "late"},
+    {"data": "stream", "rhythm": "late", "fault": "later step_d"},
+    {"model": "swapped", "owned": "head", "probed": "first", "built": "round"},
+    {"window": "2", "zero": "epoch", "aux": "each", "ended": "early"},
+    {"batches": "4", "data": "stream", "window": "3", "zero": "first of window", "aux": "each"},
+    {"window": "2", "count": "down", "zeroed": "by hand", "fault": "ungate reset"},
+    {"loop": "next", "window": "2", "count": "at least", "fault": "ungate reset"},
+    {"window": "2", "count": "zero based", "built": "round"},
+    {"average": "ema", "skipped": "step", "save": "round", "built": "round"},
+    {"batches": "4", "window": "3", "zeroed": "head", "tried": "backward"},
+    {"built": "round", "window": "2", "tail": "after the loop", "batches": "7"},
 )
 """Choices on which they once differed, others being plain."""
 Texts = Mapping[str, str]
