@@ -65,6 +65,10 @@ class BackwardLine:
         self.leaf = False
         self.leaves: OtherLeaves = {}
 
+    def reached(self) -> tuple[object, ...]:
+        """What a walk has found, as far as events tell of it."""
+        return self.leaf, self.autocast, self.coupled
+
     def look_again(self) -> None:
         if self.due_at > self.count + 1 and self.asked < MOST_ASKED:
             self.asked += 1
@@ -150,8 +154,9 @@ class Backwards:
         line = self._line
         line.count += 1
         if line.count >= line.due_at and line.due():
-            self._as_ever = False
+            before = line.reached()
             self._walk(tensors)
+            self._as_ever = line.reached() == before
 
     def _begins(self, tensors: list[torch.Tensor], *, first: bool, fetched: int) -> None:
         """`first`: since a batch was fetched. `fetched`: so many, by the program itself."""
