@@ -720,6 +720,24 @@ def test_other_groups_than_the_imported_ones_are_refused(tmp_path: Path) -> None
         engine.resume()
 
 
+def test_groups_of_other_sizes_than_the_imported_ones_are_refused(tmp_path: Path) -> None:
+    theirs, optimizer, _ = trained()
+    path = recipe(tmp_path, "torch", theirs, optimizer)
+    main(["checkpoint", "import", str(path), str(tmp_path / "run")])
+    model = Tied()
+    first, *others = model.parameters()
+    groups = [{"params": [first]}, {"params": others}]
+    engine = Engine(model, Adam(groups), checkpoint=tmp_path / "run")
+
+    with pytest.raises(ResumeError) as told:
+        engine.resume()
+
+    assert str(told.value) == (
+        "the optimizer has groups of 1 and 4 parameters, and the imported one of 5: build it with "
+        "the same groups, or import the weights alone"
+    )
+
+
 def test_several_owners_arrive_by_themselves(tmp_path: Path) -> None:
     torch.save(STATE, tmp_path / "w.pt")
     main(["checkpoint", "import", str(tmp_path / "w.pt"), str(tmp_path / "run")])

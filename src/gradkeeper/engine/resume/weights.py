@@ -316,6 +316,7 @@ def by_number(saved: StateTree, owner: Owner) -> StateTree:
     groups = saved["param_groups"]
     used = [name for group in groups for name in group["params"]]
     if all(isinstance(name, int) for name in used):
+        _refuse_other_sizes(groups, owner.optimizer.param_groups)
         return saved
     named = unwrapped(owner.model).named_parameters()
     own = {id(parameter): own_name(name) for name, parameter in named}
@@ -333,3 +334,17 @@ def by_number(saved: StateTree, owner: Owner) -> StateTree:
         for group, names in zip(groups, live, strict=True)
     ]
     return {"state": state, "param_groups": renamed}
+
+
+def _refuse_other_sizes(then: list[StateTree], now: list[StateTree]) -> None:
+    """Numbers are all that there is to know them by."""
+    sizes, own = ([len(group["params"]) for group in groups] for groups in (then, now))
+    if sizes != own:
+        raise ResumeError(
+            f"the optimizer has groups of {_listed(own)} parameters, and the imported one of "
+            f"{_listed(sizes)}: build it with the same groups, or import the weights alone"
+        )
+
+
+def _listed(sizes: list[int]) -> str:
+    return " and ".join(map(str, sizes))
