@@ -102,6 +102,8 @@ MENDED = (
     {"average": "ema", "skipped": "step", "save": "round", "built": "round"},
     {"batches": "4", "window": "3", "zeroed": "head", "tried": "backward"},
     {"built": "round", "window": "2", "tail": "after the loop", "batches": "7"},
+    {"tried": "backward", "zeroed": "to None", "fault": "earlier step"},
+    {"tried": "backward", "zeroed": "to None", "skipped": "norm", "fault": "earlier step"},
 )
 """Choices on which they once differed, others being plain."""
 Texts = Mapping[str, str]

@@ -48,8 +48,8 @@ def _cannot_be(run: Run, runs: list[Run]) -> bool:
 def _speaks(run: Run, finding: Finding) -> bool:
     if finding.rule in FROM_ABSENCE and not (run.ended and run.settled):
         return False
-    if run.plan.fault is not None and finding.rule in OF_RHYTHM:
-        return False
+    if run.plan.fault is not None and finding.rule in OF_RHYTHM | FROM_ABSENCE:
+        return False  # what one interrupted round lacks
     return may_speak(run, finding)
 
 
