@@ -429,6 +429,151 @@ for x in torch.randn(30, 8, 4):
     l.backward()
     opt.step()
 """,
+    "functional MAML, divided by tasks": """
+from torch.func import functional_call
+
+m = nn.Sequential(nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 1))
+o = torch.optim.Adam(m.parameters(), 1e-3)
+for it in range(20):
+    o.zero_grad()
+    for task in range(4):
+        a = torch.rand(()) * 4
+        xs, xq = torch.randn(5, 1), torch.randn(5, 1)
+        p = dict(m.named_parameters())
+        inner = F.mse_loss(functional_call(m, p, (xs,)), a * xs)
+        g = torch.autograd.grad(inner, list(p.values()), create_graph=True)
+        fast = {k: v - 0.1 * d for (k, v), d in zip(p.items(), g)}
+        (F.mse_loss(functional_call(m, fast, (xq,)), a * xq) / 4).backward()
+    o.step()
+""",
+    "a backward inside a function's backward": """
+class Rematerialised(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, layer, *ps):
+        ctx.layer = layer
+        ctx.save_for_backward(x)
+        with torch.no_grad():
+            return layer(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        x = x.detach().requires_grad_(True)
+        with torch.enable_grad():
+            y = ctx.layer(x)
+        torch.autograd.backward(y, g)
+        return (x.grad, None) + (None,) * (len(ctx.needs_input_grad) - 2)
+
+
+a, b = nn.Linear(4, 8), nn.Linear(8, 1)
+o = torch.optim.Adam([*a.parameters(), *b.parameters()])
+for x in torch.randn(40, 8, 4):
+    o.zero_grad()
+    h = torch.tanh(a(x))
+    Rematerialised.apply(h, b, *b.parameters()).square().mean().backward()
+    o.step()
+""",
+    "gradients of parts from a cached one": """
+enc = nn.Linear(4, 8)
+o = torch.optim.AdamW(enc.parameters())
+for big in torch.randn(20, 32, 4):
+    o.zero_grad()
+    chunks = big.chunk(4)
+    with torch.no_grad():
+        reps = torch.cat([enc(c) for c in chunks])
+    reps = reps.requires_grad_()
+    F.cross_entropy(reps @ reps.t(), torch.arange(32)).backward()
+    for c, g in zip(chunks, reps.grad.chunk(4)):
+        (enc(c) * g).sum().backward()
+    o.step()
+""",
+    "each layer with an optimizer of its own": """
+layers = nn.ModuleList([nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 8)])
+opts = [torch.optim.Adam(l.parameters()) for l in layers]
+for x in torch.randn(40, 8, 4):
+    pos, neg = x, x.flip(0) + 1
+    for l, o in zip(layers, opts):
+        p, n = torch.relu(l(pos)), torch.relu(l(neg))
+        loss = F.softplus(torch.cat([2 - p.pow(2).mean(1), n.pow(2).mean(1) - 2])).mean()
+        o.zero_grad()
+        loss.backward()
+        o.step()
+        pos, neg = p.detach(), n.detach()
+""",
+    "master weights by hand": """
+m = nn.Linear(4, 1).to(torch.bfloat16)
+master = [p.detach().float().clone().requires_grad_(True) for p in m.parameters()]
+o = torch.optim.AdamW(master, lr=1e-3)
+for x in torch.randn(30, 8, 4, dtype=torch.bfloat16):
+    m.zero_grad()
+    m(x).float().square().mean().backward()
+    for p, q in zip(m.parameters(), master):
+        q.grad = p.grad.float()
+    o.step()
+    with torch.no_grad():
+        for p, q in zip(m.parameters(), master):
+            p.copy_(q)
+""",
+    "Reptile through a meta-optimizer": """
+import copy
+
+m = nn.Linear(1, 1)
+meta = torch.optim.Adam(m.parameters(), 1e-2)
+for it in range(15):
+    fast = copy.deepcopy(m)
+    o = torch.optim.SGD(fast.parameters(), 0.02)
+    for _ in range(5):
+        x = torch.randn(8, 1)
+        o.zero_grad()
+        F.mse_loss(fast(x), 2 * x).backward()
+        o.step()
+    meta.zero_grad()
+    for p, q in zip(m.parameters(), fast.parameters()):
+        p.grad = p.data - q.data
+    meta.step()
+""",
+    "SAC with three optimizers": """
+import copy
+
+actor, q1, q2 = nn.Linear(4, 2), nn.Linear(6, 1), nn.Linear(6, 1)
+t1, t2 = copy.deepcopy(q1), copy.deepcopy(q2)
+log_alpha = torch.zeros(1, requires_grad=True)
+oa, oq, ot = (
+    torch.optim.Adam(actor.parameters(), 1e-3),
+    torch.optim.Adam([*q1.parameters(), *q2.parameters()], 1e-3),
+    torch.optim.Adam([log_alpha], 1e-3),
+)
+for s in torch.randn(60, 16, 4):
+    with torch.no_grad():
+        an = torch.tanh(actor(s))
+        y = torch.min(t1(torch.cat([s, an], 1)), t2(torch.cat([s, an], 1)))
+    sa = torch.cat([s, torch.randn(16, 2)], 1)
+    ql = F.mse_loss(q1(sa), y) + F.mse_loss(q2(sa), y)
+    oq.zero_grad()
+    ql.backward()
+    oq.step()
+    for p in [*q1.parameters(), *q2.parameters()]:
+        p.requires_grad = False
+    a = torch.tanh(actor(s))
+    logp = -a.square().sum(1, keepdim=True)
+    pl = (
+        log_alpha.exp().detach() * logp
+        - torch.min(q1(torch.cat([s, a], 1)), q2(torch.cat([s, a], 1)))
+    ).mean()
+    oa.zero_grad()
+    pl.backward()
+    oa.step()
+    for p in [*q1.parameters(), *q2.parameters()]:
+        p.requires_grad = True
+    al = -(log_alpha * (logp + 2).detach()).mean()
+    ot.zero_grad()
+    al.backward()
+    ot.step()
+    with torch.no_grad():
+        for q, t in ((q1, t1), (q2, t2)):
+            for a_, b_ in zip(t.parameters(), q.parameters()):
+                a_.lerp_(b_, 0.01)
+""",
 }
 
 WRONG = {
@@ -630,6 +775,139 @@ for i in range(16):
         opt.zero_grad()
 """,
         ["GK204"],
+    ),
+    "functional MAML, not divided": (
+        """
+from torch.func import functional_call
+
+m = nn.Sequential(nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 1))
+o = torch.optim.Adam(m.parameters(), 1e-3)
+for it in range(20):
+    o.zero_grad()
+    for task in range(4):
+        a = torch.rand(()) * 4
+        xs, xq = torch.randn(5, 1), torch.randn(5, 1)
+        p = dict(m.named_parameters())
+        inner = F.mse_loss(functional_call(m, p, (xs,)), a * xs)
+        g = torch.autograd.grad(inner, list(p.values()), create_graph=True)
+        fast = {k: v - 0.1 * d for (k, v), d in zip(p.items(), g)}
+        F.mse_loss(functional_call(m, fast, (xq,)), a * xq).backward()
+    o.step()
+""",
+        ["GK201"],
+    ),
+    "a backward inside a function's backward, never zeroed": (
+        """
+class Rematerialised(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, layer):
+        ctx.layer = layer
+        ctx.save_for_backward(x)
+        with torch.no_grad():
+            return layer(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        x = x.detach().requires_grad_(True)
+        with torch.enable_grad():
+            y = ctx.layer(x)
+        torch.autograd.backward(y, g)
+        return x.grad, None
+
+
+a, b = nn.Linear(4, 8), nn.Linear(8, 1)
+o = torch.optim.Adam([*a.parameters(), *b.parameters()])
+for x in torch.randn(40, 8, 4):
+    h = torch.tanh(a(x))
+    Rematerialised.apply(h, b).square().mean().backward()
+    o.step()
+""",
+        ["GK101"],
+    ),
+    "LoRA added in mid-run": (
+        """
+class LoRA(nn.Module):
+    def __init__(self, base):
+        super().__init__()
+        self.base, self.a, self.b = (
+            base,
+            nn.Parameter(torch.randn(2, base.in_features) * 0.1),
+            nn.Parameter(torch.zeros(base.out_features, 2)),
+        )
+
+    def forward(self, x):
+        return self.base(x) + x @ self.a.t() @ self.b.t()
+
+
+net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+opt = torch.optim.AdamW(net.parameters(), 1e-3)
+
+
+def epoch():
+    for x in torch.randn(30, 8, 4):
+        F.cross_entropy(net(x), torch.randint(0, 3, (8,))).backward()
+        opt.step()
+        opt.zero_grad()
+
+
+epoch()
+net[2] = LoRA(net[2])
+epoch()
+""",
+        ["GK105"],
+    ),
+    "SAC's policy loss reaches its temperature": (
+        """
+actor = nn.Linear(4, 2)
+log_alpha = torch.zeros(1, requires_grad=True)
+oa, ot = torch.optim.Adam(actor.parameters(), 1e-3), torch.optim.Adam([log_alpha], 1e-3)
+for s in torch.randn(60, 16, 4):
+    a = torch.tanh(actor(s))
+    logp = -a.square().sum(1, keepdim=True)
+    oa.zero_grad()
+    (log_alpha.exp() * logp - a.sum(1, keepdim=True)).mean().backward()
+    oa.step()
+    al = -(log_alpha * (logp.detach() + 2)).mean()
+    al.backward()
+    ot.step()
+    ot.zero_grad()
+""",
+        ["GK104", "GK101"],
+    ),
+    "LBFGS whose closure forgets to zero": (
+        """
+net = nn.Linear(4, 1)
+opt = torch.optim.LBFGS(net.parameters(), lr=0.1, max_iter=5)
+X, Y = torch.randn(64, 4), torch.randn(64, 1)
+for _ in range(15):
+
+    def closure():
+        loss = F.mse_loss(net(X), Y)
+        loss.backward()
+        return loss
+
+    opt.step(closure)
+""",
+        ["GK101"],
+    ),
+    "two optimizers, one unscaled, clipped together": (
+        """
+a, b = nn.Linear(4, 4), nn.Linear(4, 1)
+oa, ob = torch.optim.SGD(a.parameters(), lr=1e-3), torch.optim.SGD(b.parameters(), lr=1e-3)
+sc = torch.amp.GradScaler("cpu")
+for x in torch.randn(30, 8, 4):
+    oa.zero_grad()
+    ob.zero_grad()
+    l = b(a(x)).square().mean()
+    sc.scale(l).backward()
+    sc.unscale_(oa)
+    nn.utils.clip_grad_norm_([*a.parameters(), *b.parameters()], 1.0)
+    sc.step(oa)
+    sc.step(ob)
+    sc.update()
+""",
+        ["GK301"],
     ),
 }
 
