@@ -202,6 +202,7 @@ class FastPath:
             log.times += wraps
         if before is not None:
             places[-1] = place
+            self._rounds.counters.clear()
         for apply in effects:
             apply()
         return moment

@@ -69,8 +69,9 @@ class Rounds:
         """Such loops whose rounds bring a batch each."""
         self.source = ""
         """Of the last round that was told."""
-        self._told: dict[InnerLoop, tuple[object, ...]] = {}
-        """By loop that holds a step: what its counters were when it was last seen."""
+        self.counters: dict[InnerLoop, tuple[object, ...]] = {}
+        """By loop that holds a step: what its counters were when it was last seen. Whoever passes
+        over an event without asking here has to clear them."""
         self._epochs: dict[str, object] = {}
         self._usual: dict[tuple[int, int, int], tuple[object, Round | None]] = {}
         """What passes between two places of one frame, where that never varies; with its token."""
@@ -122,7 +123,7 @@ class Rounds:
         """Whether a loop's counters are others than when it was last seen."""
         known = (frame.f_code, loop.start)
         now = _values(frame, loop.counters)
-        return self._told.setdefault(known, now) != now
+        return self.counters.setdefault(known, now) != now
 
     def _entered(
         self, frames: list[FrameType], before: list[CodePlace], places: list[CodePlace]
@@ -166,7 +167,7 @@ class Rounds:
             return UNTOLD
         self.places[-1] = (address, code, now)
         if known[1] is not None:
-            self._told.clear()
+            self.counters.clear()
         return True, known[1]
 
     def _user_frames(self) -> list[FrameType]:
@@ -217,7 +218,7 @@ class Rounds:
         outer = self._outer(frame, loop)
         now = (_token(frame), tuple(_values(frame, around.targets) for around in outer))
         self.source = source
-        self._told[frame.f_code, loop.start] = _values(frame, loop.counters)
+        self.counters[frame.f_code, loop.start] = _values(frame, loop.counters)
         known = source in self._epochs
         before = self._epochs.get(source)
         self._epochs[source] = now
