@@ -1,7 +1,7 @@
 """The short way through a steady loop sees exactly what the long way sees."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from types import FrameType
 
@@ -16,6 +16,7 @@ from gradkeeper.model import Finding
 from gradkeeper.model.tape import encode
 from gradkeeper.watcher import Watch
 from gradkeeper.watcher.fast_path import FastPath
+from gradkeeper.watcher.loops import UNTOLD, Rounds
 
 STEPS = 32
 STEADY = 16
@@ -177,7 +178,51 @@ def test_each_change_is_told_as_without_the_fast_path(what: str) -> None:
         assert watched({STEADY + 8: what}, loader=False) == short
 
 
+def train_in_parts(parts: list[int], skipped: Set[int] = frozenset()) -> None:
+    """Each batch in some parts; a step for each but those that are skipped."""
+    torch.manual_seed(0)
+    model = nn.Linear(4, 1)
+    opt = torch.optim.SGD(model.parameters(), lr=0.01)
+    opt.zero_grad()
+    for i, number in enumerate(parts):
+        x = torch.randn(12, 4)
+        for part in x.chunk(number):
+            (model(part).square().mean() / number).backward()
+        if i not in skipped:
+            opt.step()
+            opt.zero_grad()
+
+
+def watched_in_parts(parts: list[int], skipped: set[int]) -> tuple[list[Finding], list[str]]:
+    with Watch(on_finding="record") as watch:
+        train_in_parts(parts, skipped)
+    return [*watch.findings, *watch.infos], [encode(event) for event in watch.tape]
+
+
+@given(
+    parts=st.lists(st.sampled_from([2, 2, 2, 2, 3]), min_size=24, max_size=24),
+    skipped=st.sets(st.integers(12, 23), max_size=3),
+)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example(parts=[2] * 24, skipped={18})
+@example(parts=[2] * 24, skipped={*range(1, 24, 2)})
+@example(parts=[2] * 24, skipped={*range(13, 24, 2)})
+@example(parts=[2] * 18 + [3] * 6, skipped=set())
+def test_parts_of_a_batch_are_told_as_without_the_fast_path(
+    parts: list[int], skipped: set[int]
+) -> None:
+    short = watched_in_parts(parts, skipped)
+
+    with the_long_way(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Rounds, "quick", lambda *_: UNTOLD)
+        assert watched_in_parts(parts, skipped) == short
+
+
 def calls_of_keepers(steps: dict[int, str]) -> int:
+    return arrivals(lambda: train(steps, loader=True))
+
+
+def arrivals(training: Callable[[], object]) -> int:
     """How often a keeper had to take the long way to a line of the user's."""
     count = 0
 
@@ -188,7 +233,7 @@ def calls_of_keepers(steps: dict[int, str]) -> int:
     with Watch(on_finding="record"):
         sys.setprofile(profile)
         try:
-            train(steps, loader=True)
+            training()
         finally:
             sys.setprofile(None)
     return count
@@ -202,3 +247,14 @@ def test_a_steady_loop_takes_the_fast_path() -> None:
 
     assert long == 3 * STEPS
     assert short < 3 * STEADY + 12
+
+
+def test_so_does_a_steady_loop_over_parts_of_a_batch() -> None:
+    rounds = 4 * STEADY
+    short = arrivals(lambda: train_in_parts([3] * rounds))
+
+    with the_long_way():
+        long = arrivals(lambda: train_in_parts([3] * rounds))
+
+    assert long == 5 * rounds + 1
+    assert short < 5 * (STEADY + 4)

@@ -11,7 +11,7 @@ import torch
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
 from gradkeeper.source_line import Sites
-from gradkeeper.watcher.event_log import EventLog
+from gradkeeper.watcher.event_log import EventKey, EventLog
 from gradkeeper.watcher.loaders import LoaderEpochs
 from gradkeeper.watcher.loops import UNTOLD, CodePlace, Rounds
 
@@ -62,6 +62,7 @@ class Arrivals:
         self.loaders = LoaderEpochs(self._fed, self._shuffled)
         self.underway = Underway()
         self._log = log
+        self._pattern: list[EventKey] = log.pattern
         self.last: Site | None = None
         self.way: Arrival | None = None
         """How the last event was reached, where the fast path may know it again."""
@@ -90,11 +91,15 @@ class Arrivals:
         known, passed = UNTOLD
         if self._log.steady:
             before = self.rounds.places[-1] if self.rounds.places else None
-            known, passed = self.rounds.quick(frame)
+            if self._log.pattern is not self._pattern:
+                self._pattern = self._log.pattern
+                self.rounds.forget_moments()
+            known, passed = self.rounds.quick(frame, self._log.place)
             if known:
                 self.way = Arrival(site, place, frame.f_trace, before)
         if not known:
-            passed = self.rounds.next(step=step)
+            moment = self._log.place if self._log.steady else None
+            passed = self.rounds.next(step=step, moment=moment)
         if passed is not None:
             if passed.new_epoch:
                 self._log.enter((ev.EpochBegin, site, passed.source))

@@ -231,8 +231,12 @@ class Backwards:
             self._arrivals.another_batch(site)
         if self._inner.is_beyond_doubt(loop):
             rounds.bringing.add(loop)
-            line.inner = False
-            self._inner.forget(site)
+        elif self._inner.are_of_one_batch(loop):
+            rounds.sharing.add(loop)
+        else:
+            return
+        line.inner = False
+        self._inner.forget(site)
 
     def _tell_fetched(self, tensors: list[torch.Tensor], site: Site, *, first: bool) -> None:
         """Where the program has fetched several batches in a row: is this of the next?"""

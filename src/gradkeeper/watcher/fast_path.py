@@ -202,7 +202,8 @@ class FastPath:
             log.times += wraps
         if before is not None:
             places[-1] = place
-            self._rounds.counters.clear()
+            if self._rounds.nested:
+                self._rounds.went_on(frame, before[2])
         for apply in effects:
             apply()
         return moment

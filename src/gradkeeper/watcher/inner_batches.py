@@ -65,6 +65,9 @@ class InnerBatches:
     def is_beyond_doubt(self, source: BatchSource) -> bool:
         return self._apart.get(source, 0) >= BEYOND_DOUBT
 
+    def are_of_one_batch(self, source: BatchSource) -> bool:
+        return self._apart.get(source, 0) < 0
+
     def forget(self, line: object) -> None:
         self._before.pop(line, None)
 

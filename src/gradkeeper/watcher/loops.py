@@ -51,6 +51,11 @@ CodePlace = tuple[int, CodeType, int]
 """A frame's address, its code, and the offset of the instruction that runs."""
 
 
+Passage = tuple[int, int, int, int | None]
+"""A frame's address, the offsets of two events in it, and which one of a pattern the second is,
+where that matters."""
+
+
 class Rounds:
     """Tells when a loop has gone round since the event before."""
 
@@ -67,17 +72,24 @@ class Rounds:
         """A loop without a step has gone round since the last backward."""
         self.bringing: set[InnerLoop] = set()
         """Such loops whose rounds bring a batch each."""
+        self.sharing: set[InnerLoop] = set()
+        """And those whose rounds share one: time steps, or parts of a batch."""
         self.source = ""
         """Of the last round that was told."""
         self.counters: dict[InnerLoop, tuple[object, ...]] = {}
-        """By loop that holds a step: what its counters were when it was last seen. Whoever passes
-        over an event without asking here has to clear them."""
+        """By loop that holds a step: what its counters were when it last went round."""
+        self.nested = False
+        """Some loop has one inside that holds no step: its counters are worth reading."""
         self._epochs: dict[str, object] = {}
-        self._usual: dict[tuple[int, int, int], tuple[object, Round | None]] = {}
-        """What passes between two places of one frame, where that never varies; with its token."""
+        self._usual: dict[Passage, tuple[object, Round | None, CodeLoop | None]] = {}
+        """What passes between two places of one frame, where that never varies: with its token,
+        and the loop that goes round."""
 
-    def next(self, *, step: bool = False) -> Round | None:
-        """To be asked at each event; None unless a loop began or went round since the last one."""
+    def next(self, *, step: bool = False, moment: int | None = None) -> Round | None:
+        """To be asked at each event; None unless a loop began or went round since the last one.
+
+        `moment`: which event of the loop's pattern it is, where there is one.
+        """
         frames = self._user_frames()
         places = [(id(frame), frame.f_code, frame.f_lasti) for frame in frames]
         before, self.places = self.places, places
@@ -93,29 +105,42 @@ class Rounds:
             if loop is None:
                 continue
             if not self._is_stepping(frames, depth, loop):
-                return self._inner_round(frames, depth, loop, before)
+                return self._inner_round(frames, depth, loop, before, moment)
             entered = self._entered(frames, before, places)
             if entered is not None:
                 return entered
             passed = self._round(frames[depth], loop)
             if depth == len(frames) - 1 and not self._outer(frames[depth], loop):
-                self._learn(frames[depth], before, Round(passed.source, new_epoch=False))
+                usual = Round(passed.source, new_epoch=False)
+                self._learn(frames[depth], before, usual, loop=loop)
             return passed
         return None
 
     def _inner_round(
-        self, frames: list[FrameType], depth: int, loop: CodeLoop, before: list[CodePlace]
+        self,
+        frames: list[FrameType],
+        depth: int,
+        loop: CodeLoop,
+        before: list[CodePlace],
+        moment: int | None,
     ) -> Round | None:
         """Unless it is the loop around it that has gone round: nothing else happens in between."""
+        self.nested = True
         around = self._around(frames, depth)
         if around is not None and self._goes_on(frames[depth], around):
             return self._round(frames[depth], around)
         known = (frames[depth].f_code, loop.start)
+        innermost = depth == len(frames) - 1
+        if known in self.sharing:
+            if innermost and moment is not None:
+                # Only there: elsewhere in the pattern, the loop around may go round in between.
+                self._learn(frames[depth], before, None, moment=moment)
+            return None
         if known not in self.bringing:
             self.inner = known
             return None
         passed = Round(self.source, new_epoch=False)
-        if depth == len(frames) - 1:
+        if innermost:
             self._learn(frames[depth], before, passed)
         return passed
 
@@ -149,12 +174,25 @@ class Rounds:
         around = [loop for loop in around if self._is_stepping(frames, depth, loop)]
         return min(around, key=lambda loop: loop.end - loop.start, default=None)
 
-    def _learn(self, frame: FrameType, before: list[CodePlace], passed: Round | None) -> None:
+    def _learn(
+        self,
+        frame: FrameType,
+        before: list[CodePlace],
+        passed: Round | None,
+        *,
+        moment: int | None = None,
+        loop: CodeLoop | None = None,
+    ) -> None:
         if len(self._usual) >= MOST_USUAL:
             self._usual.clear()
-        self._usual[id(frame), frame.f_lasti, before[-1][2]] = (frame.f_trace, passed)
+        passage = (id(frame), frame.f_lasti, before[-1][2], moment)
+        self._usual[passage] = (frame.f_trace, passed, loop)
 
-    def quick(self, frame: FrameType) -> tuple[bool, Round | None]:
+    def forget_moments(self) -> None:
+        """The loop has another pattern now."""
+        self._usual = {key: known for key, known in self._usual.items() if key[3] is None}
+
+    def quick(self, frame: FrameType, moment: int) -> tuple[bool, Round | None]:
         """As `next`, where the innermost frame alone tells; the first value says if it does."""
         if not self.places:
             return UNTOLD
@@ -162,13 +200,24 @@ class Rounds:
         if frame.f_code is not code or id(frame) != address:
             return UNTOLD
         now = frame.f_lasti
-        known = self._usual.get((address, now, before))
+        known = self._usual.get((address, now, before, None))
+        if known is None:
+            known = self._usual.get((address, now, before, moment))
         if known is None or frame.f_trace is not known[0]:
             return UNTOLD
         self.places[-1] = (address, code, now)
-        if known[1] is not None:
-            self.counters.clear()
+        if self.nested:
+            self.went_on(frame, before)
         return True, known[1]
+
+    def went_on(self, frame: FrameType, before: int) -> None:
+        """From an event at this offset to the next one, as ever."""
+        known = self._usual.get((id(frame), frame.f_lasti, before, None))
+        if known is not None and known[2] is not None:
+            self._count(frame, known[2])
+
+    def _count(self, frame: FrameType, loop: CodeLoop) -> None:
+        self.counters[frame.f_code, loop.start] = _values(frame, loop.counters)
 
     def _user_frames(self) -> list[FrameType]:
         frames: list[FrameType] = []
@@ -218,7 +267,7 @@ class Rounds:
         outer = self._outer(frame, loop)
         now = (_token(frame), tuple(_values(frame, around.targets) for around in outer))
         self.source = source
-        self.counters[frame.f_code, loop.start] = _values(frame, loop.counters)
+        self._count(frame, loop)
         known = source in self._epochs
         before = self._epochs.get(source)
         self._epochs[source] = now
