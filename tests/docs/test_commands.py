@@ -27,7 +27,7 @@ READ = [*PAGES, *pages.hand_written(), ROOT / "CHANGELOG.md"]
 FENCE = re.compile(r"^ *```sh\n(.*?)^ *```$", re.M | re.S)
 SPAN = re.compile(r"`([^`\n]+)`")
 OURS = re.compile(rf"\bgradkeeper ((?:{'|'.join(COMMANDS)})\b[^`\n#]*)")
-SCRIPT = re.compile(r"\bscripts/(\w+)(?: (?:--docs )?([a-z]\w*))?")
+SCRIPT = re.compile(r"\bscripts/(\w+)\b(?!/)(?: (?:--docs )?([a-z]\w*))?")
 
 
 def commands(text: str) -> Iterator[str]:

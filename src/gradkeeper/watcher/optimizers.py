@@ -335,7 +335,10 @@ class Optimizers:
                 continue
             there = (mark.parameter() for mark in cohort.marks)
             held = [parameter for parameter in there if parameter is not None]
-            if all(_root(modules.path(one)) in roots and not modules.is_fixed(one) for one in held):
+            if all(
+                _root(modules.path(parameter)) in roots and not modules.is_fixed(parameter)
+                for parameter in held
+            ):
                 cohort.trainable = True
                 self._accounts.describe(cohort, site)
 
