@@ -46,6 +46,11 @@ def _brief(finding: Finding) -> str:
     return f"{finding.rule}:{finding.site.line}"
 
 
+KEPT: list[dict[str, Any]] = []
+"""Of scripts with ranks. torch 2.13 waits for gloo's thread when a DDP model is freed, and holds
+the lock that the thread needs to let go of the last exchange: if it has not yet, both wait on."""
+
+
 def run(folder: Path, code: str, *, header: str = HEADER, **options: Any) -> Loop:
     """Runs the code in `folder` as `__main__` would, and closes the books."""
     path = folder / "loop.py"
@@ -61,4 +66,6 @@ def run(folder: Path, code: str, *, header: str = HEADER, **options: Any) -> Loo
                 exec(compiled, variables)
     finally:
         os.chdir(before)
+    if "init_process_group" in code:
+        KEPT.append(variables)
     return Loop(watch, path, variables)
