@@ -210,7 +210,7 @@ class _Exploration:
 
     def _gate(self, root: Root, loop: ast.AST) -> tuple[Run, list[Hashable]] | None:
         """The innermost test around a loop that a run was asked, as one that never came through."""
-        around = _tests_around(self.program.project.files[root.path], loop)
+        around = self.program.project.facts.tests_around(root.path, loop)
         for run in reversed(self.runs):
             asked = {
                 question.line: key for key, question in run.questions.items() if question.fixed
@@ -316,16 +316,6 @@ class _Exploration:
             for run in self.runs
             if key in run.settings and key not in run.plan.settings
         )
-
-
-def _tests_around(tree: ast.Module, loop: ast.AST) -> list[int]:
-    """The lines of the tests in whose branches a loop stands, the innermost first."""
-    line = getattr(loop, "lineno", 0)
-    tests = (node for node in ast.walk(tree) if isinstance(node, ast.If))
-    return sorted(
-        (test.lineno for test in tests if test.lineno < line <= (test.end_lineno or 0)),
-        reverse=True,
-    )
 
 
 def _trains(run: Run) -> bool:

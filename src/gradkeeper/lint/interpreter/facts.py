@@ -111,6 +111,8 @@ class Facts:
     _lines: dict[int, Line] = field(default_factory=dict)
     """By function."""
     _words: dict[int, set[str]] = field(default_factory=dict)
+    _inside: dict[int, set[int]] = field(default_factory=dict)
+    """By loop: all that is written in it."""
     _keys: dict[Hashable, int] = field(default_factory=dict)
     _joined: dict[tuple[str, str | None], set[str]] = field(default_factory=dict)
     _waiting: dict[str, dict[str, ast.stmt]] = field(default_factory=dict)
@@ -174,8 +176,23 @@ class Facts:
         """Some line of the program that steps lies in none of these loops."""
         if not self.stepping:
             return False
-        inside = {id(node) for loop in loops for node in ast.walk(loop)}
-        return any(id(node) not in inside for node in self.stepping)
+        inside = [self._nodes_in(loop) for loop in loops]
+        return any(all(id(node) not in nodes for nodes in inside) for node in self.stepping)
+
+    def _nodes_in(self, loop: ast.AST) -> set[int]:
+        found = self._inside.get(id(loop))
+        if found is None:
+            found = self._inside[id(loop)] = {id(node) for node in ast.walk(loop)}
+        return found
+
+    def tests_around(self, file: str, loop: ast.AST) -> list[int]:
+        """The lines of the tests in whose branches a loop stands, the innermost first."""
+        line: int = getattr(loop, "lineno", 0)
+        tests = (test.node for test in self._files[file].walk() if isinstance(test.node, ast.If))
+        return sorted(
+            (test.lineno for test in tests if test.lineno < line <= (test.end_lineno or 0)),
+            reverse=True,
+        )
 
     def is_loud(self, node: ast.AST) -> bool:
         return id(node) in self.loud
