@@ -43,6 +43,32 @@ def test_the_step_of_the_loop_around_it_is_as_good_as_its_own() -> None:
     assert the_loop(code).why == ""
 
 
+NAMED_AS_ITS_DECORATOR = """
+import hydra
+import torch
+
+class Runner:
+    def __init__(self, model):
+        self.model = model
+
+@hydra.main(config_path="config")
+def {name}(config):
+    runner, model = Runner(config), torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(config.epochs):
+        for x in load(config):
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            optimizer.step()
+        runner.model = model
+"""
+
+
+@pytest.mark.parametrize("name", ["main", "train"])
+def test_a_function_is_not_its_own_decorator(name: str) -> None:
+    assert the_loop(NAMED_AS_ITS_DECORATOR.format(name=name)).what == "for x in load(config)"
+
+
 WGAN = (
     HEAD
     + """\

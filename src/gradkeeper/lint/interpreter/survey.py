@@ -302,8 +302,10 @@ class Survey:
         node = line.node
         if isinstance(node, FUNCTIONS):
             for decorator in node.decorator_list:
-                maker = decorator.func if isinstance(decorator, ast.Call) else decorator
-                for target in self._arguments(last_name(maker), 0):
+                maker = last_name(decorator.func if isinstance(decorator, ast.Call) else decorator)
+                if maker == node.name:
+                    continue  # `@hydra.main() def main(cfg)`: nobody decorates himself
+                for target in self._arguments(maker, 0):
                     yield target, node.name
             return
         if isinstance(node, ast.Assign):
