@@ -10,7 +10,7 @@ from gradkeeper.lint.imports import Project
 from gradkeeper.lint.interpreter.facts import Facts
 from gradkeeper.lint.run import Program
 from gradkeeper.rules import ALL
-from tests.lint.linting import HEAD, told
+from tests.lint.linting import HEAD, loop, told
 
 RUNNING = """
 data = [torch.randn(8, 4) for _ in range(10)]
@@ -485,3 +485,60 @@ def test_a_memory_that_fills_for_longer_than_is_rehearsed_is_full_one_day(
 def steps_of(code: str) -> int:
     program = Program(Project({"train.py": ast.parse(code)}, None), ALL)
     return max(run.steps for runs in roots(program) for run in runs)
+
+
+BY_WAY_OF_ANOTHER = """
+class Memory:
+    def __init__(self):
+        self.rows, self.filled = torch.zeros(1000, 4), 0
+    def store(self, row):
+        self.rows[self.filled % 1000] = row
+        self.filled += 1
+
+class Agent:
+    def __init__(self):
+        self.memory = Memory()
+    def remember(self, row):
+        self.memory.store(row)
+    def learn(self):
+        if self.memory.filled < 32:
+            return
+        {zero}
+        model(self.memory.rows[:32]).mean().backward()
+        optimizer.step()
+
+agent = Agent()
+for episode in range(1000):
+    state, done = env.reset(), False
+    while not done:
+        state, done = env.step(state)
+        agent.remember(state)
+        agent.learn()
+"""
+
+
+def test_a_memory_that_is_filled_by_way_of_another_method_is_full_one_day_too() -> None:
+    assert told(HEAD + BY_WAY_OF_ANOTHER.format(zero="optimizer.zero_grad()")) == []
+    assert told(HEAD + BY_WAY_OF_ANOTHER.format(zero="pass")) == ["GK101"]
+
+
+def test_a_flag_that_a_counter_waits_for_is_computed_though_only_the_counter_reads_it() -> None:
+    head = (
+        "from torch.utils.data import DataLoader\n"
+        + HEAD
+        + "loader, seen = DataLoader(data, **config.loader), 0\n"
+    )
+    body = """
+        (model(x).mean() / config.every).backward()
+        if (seen{first}) % config.every == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+        last = i == len(loader) - 1
+        if not last:
+            print(i)
+            seen += 1
+    """
+    over = "for i, x in enumerate(loader):"
+
+    assert "GK202" in told(loop(body.format(first=""), over=over, head=head))
+    assert "GK202" not in told(loop(body.format(first=" + 1"), over=over, head=head))

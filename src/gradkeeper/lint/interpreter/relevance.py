@@ -54,11 +54,15 @@ class Relevance:
         # Behind an exit that no branch leads around, nothing happens.
         waiting += [line for file in self.files for line in file.inside if leaves([line.node])]
         known: set[str] = set()
+        around = {id(inner): line for line in self.lines for inner in line.inside}
         while waiting:
             line = waiting.pop()
             if line.kept:
                 continue
             line.kept = True
+            branch = around.get(id(line))
+            if branch is not None and isinstance(branch.node, (ast.If, ast.While)):
+                waiting.append(branch)  # what it sets depends on whether it is come to
             for word in line.words - known:
                 known.add(word)
                 waiting.extend(setter for setter in setters.get(word, ()) if not setter.kept)
@@ -140,7 +144,8 @@ class Relevance:
         return name in self.facts.losses or "backward" in self.facts.uses.get(name, ())
 
     def _keep_calls(self, effects: set[str]) -> None:
-        """Calls of functions that save, or set something which matters, or that no file shows."""
+        """Calls of functions that save, or set something which matters, or that no file shows; and
+        of those that call them in turn."""
         grown = True
         while grown:
             grown = False
@@ -149,7 +154,12 @@ class Relevance:
                     continue
                 if any(
                     inner.kept
-                    and (inner.sets or self._calls_a_variable(inner) or inner.calls & SAVES)
+                    and (
+                        inner.sets
+                        or self._calls_a_variable(inner)
+                        or not inner.calls.isdisjoint(SAVES)
+                        or not inner.calls.isdisjoint(effects)
+                    )
                     for line in lines
                     for inner in line.walk()
                 ):
