@@ -542,3 +542,56 @@ def test_a_flag_that_a_counter_waits_for_is_computed_though_only_the_counter_rea
 
     assert "GK202" in told(loop(body.format(first=""), over=over, head=head))
     assert "GK202" not in told(loop(body.format(first=" + 1"), over=over, head=head))
+
+
+def test_what_one_branch_sets_of_something_unknown_it_has_otherwise_in_the_other() -> None:
+    cut = "if config.debug:\n    config.most = 2\n"
+    body = """
+        (model(x).mean() / 3).backward()
+        if i % 3 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+        if config.most is not None and i >= config.most - 1:
+            break
+    """
+    over = "for i, x in enumerate(loader):"
+    head = "config = load()\n" + HEAD
+
+    assert told(loop(body, over=over, head=head + cut)) == ["GK202"]
+    assert told(loop(body.replace("i % 3", "(i + 1) % 3"), over=over, head=head + cut)) == []
+
+
+LINE_SEARCH = """
+import torch
+from elsewhere import progress
+model = torch.nn.Linear(4, 1)
+
+class Search(torch.optim.Optimizer):
+    def step(self, closure):
+        loss = closure()
+        while True:
+            loss.backward()
+            for group in self.param_groups:
+                for p in group["params"]:
+                    p.data.add_(p.grad, alpha=-0.1)
+            if loss < 1:
+                break
+        return loss
+
+def fit(x):
+    optimizer = Search([x], dict(lr=0.1))
+    def closure():
+        optimizer.zero_grad()
+        return model(x).mean()
+    for i in progress(range(100)):
+        if i == 0:
+            loss = closure()
+            loss.backward()
+        else:
+            loss = {goes_on}
+"""
+
+
+def test_a_first_round_that_only_goes_back_is_not_each_round_of_a_loop_out_of_sight() -> None:
+    assert told(LINE_SEARCH.format(goes_on="optimizer.step(closure)")) == []
+    assert set(told(LINE_SEARCH.format(goes_on="closure().backward()"))) == {"GK107"}

@@ -22,6 +22,7 @@ from gradkeeper.lint.interpreter.state import (
 )
 from gradkeeper.lint.interpreter.values import (
     NONE,
+    TURN,
     Condition,
     Constant,
     Count,
@@ -220,7 +221,7 @@ class Statements(Expressions):
             if isinstance(answer, Condition) and self.answered(answer) is None:
                 self.learn(answer, taken)
             return self.block(node.body if taken else node.orelse)
-        setting = isinstance(answer, Condition) and answer.fixed
+        setting = isinstance(answer, Condition) and answer.fixed and not _is_of_a_turn(answer)
         if isinstance(answer, Condition):
             known = self.answered(answer)
             if known is not None:
@@ -744,6 +745,11 @@ def _moves_on(node: ast.Assign, sum_: ast.BinOp) -> bool:
     if not isinstance(sum_.right, ast.Constant) or type(sum_.right.value) not in (int, float):
         return False
     return ast.unparse(node.targets[0]) == ast.unparse(sum_.left)
+
+
+def _is_of_a_turn(condition: Condition) -> bool:
+    """Another round of the loop has something else to ask, and another answer."""
+    return any(TURN in operand.sources() for operand in condition.operands())
 
 
 def _stays(node: ast.If) -> bool | None:

@@ -227,6 +227,10 @@ def negation(answer: bool | Condition) -> bool | Condition:
     return answer.negate() if isinstance(answer, Condition) else not answer
 
 
+TURN = "turn"
+"""A source: one of several things that a loop goes over, each in its turn."""
+
+
 @dataclass(frozen=True, slots=True)
 class Times:
     """A source: what a number was multiplied by."""
@@ -300,6 +304,8 @@ class Unknown(Value):
         return m.libraries.attribute_of_unknown(m, self, name)
 
     def set_attribute(self, m: Machine, name: str, value: Value) -> None:
+        if m.half_taken and self.fixed:
+            m.attribute_of(self, name)  # it had one before, which stays where this is not come to
         m.libraries.set_attribute_of_unknown(m, self, name, value)
 
     def item(self, m: Machine, key: Value) -> Value:
@@ -311,6 +317,8 @@ class Unknown(Value):
         return found
 
     def set_item(self, m: Machine, key: Value, value: Value) -> None:
+        if m.half_taken and self.fixed:
+            self.item(m, key)
         m.write(m.items_of(self), key.key, value)
 
     def enter(self, m: Machine) -> Value:
@@ -326,7 +334,7 @@ class Unknown(Value):
             if fresh or not self.fixed:
                 yield m.unknown(f"{self.text}[i]", self, element=True, data=fresh)
             else:
-                made = m.unknown(text, self, Constant(place), part=True)
+                made = m.unknown(text, self, Constant(place), part=True).made_of(TURN)
                 made.named(m, f"{m.labels.get(self.key, self.text)}[{place}]")
                 yield made
             place += 1
