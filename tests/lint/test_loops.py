@@ -595,3 +595,43 @@ def fit(x):
 def test_a_first_round_that_only_goes_back_is_not_each_round_of_a_loop_out_of_sight() -> None:
     assert told(LINE_SEARCH.format(goes_on="optimizer.step(closure)")) == []
     assert set(told(LINE_SEARCH.format(goes_on="closure().backward()"))) == {"GK107"}
+
+
+MADE_BY_NAME = """
+import argparse
+import torch
+
+class Agent:
+    def __init__(self):
+        self.model = torch.nn.Linear(4, 1)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+    def update(self, x):
+        self.model(x).mean().backward()
+        self.optimizer.step()
+    def save(self, i):
+        torch.save(self.model.state_dict(), str(i))
+
+def make(args):
+    if args.agent == "greedy":
+        return Agent()
+    else:
+        assert "unknown agent: %s" % args.agent
+
+args = argparse.ArgumentParser().parse_args()
+agent = make(args)
+for i, x in enumerate(load()):
+    if i % args.every == 0:
+        agent.save(i)
+    if i >= args.first:
+        for _ in range(args.first if i == args.first else 1):
+            agent.update(x)
+            {after}
+"""
+
+
+def test_what_a_function_is_called_for_is_what_it_gives() -> None:
+    right = "agent.optimizer.zero_grad()"
+    wrong = f"torch.nn.utils.clip_grad_norm_(agent.model.parameters(), 1.0); {right}"
+
+    assert told(MADE_BY_NAME.format(after=right)) == []
+    assert told(MADE_BY_NAME.format(after=wrong)) == ["GK304"]

@@ -229,7 +229,7 @@ class Statements(Expressions):
                 answer = known
             elif loud:
                 self.node = node
-                answer = self.ask(answer, prefer=_stays(node))
+                answer = self.ask(answer, prefer=self._goes_on(node))
             else:
                 return self._both(node, answer)
         if self.loops and (id(node), not answer) in self.facts.steps_if and not setting:
@@ -242,6 +242,17 @@ class Statements(Expressions):
             return self.block(node.body if answer else node.orelse)
         finally:
             del self.under[outer:]
+
+    def _goes_on(self, node: ast.If) -> bool | None:
+        """The answer that goes on, or gives what a function is called for: what falls off its end
+        and did nothing gives nothing."""
+        stays = _stays(node)
+        if stays is None or not self.entered or not _ends(self.entered[-1], node):
+            return stays
+        staying, leaving = (node.body, node.orelse) if stays else (node.orelse, node.body)
+        last = leaving[-1]
+        gives = isinstance(last, ast.Return) and last.value is not None
+        return stays != (gives and not any(map(self.facts.is_loud, staying)))
 
     def _leaves_loudly(self, node: ast.If) -> bool:
         """A branch that skips the rest of a loop or function that does something."""
@@ -759,6 +770,16 @@ def _stays(node: ast.If) -> bool | None:
     if leaves[0] == leaves[1]:
         return None
     return leaves[1]
+
+
+def _ends(function: ast.AST, node: ast.If) -> bool:
+    """A function's last statement is this one, or the chain of `elif` that it belongs to."""
+    body: list[ast.stmt] = getattr(function, "body", [])
+    while body and isinstance(body[-1], ast.If):
+        if body[-1] is node:
+            return True
+        body = body[-1].orelse
+    return False
 
 
 TEXTS = frozenset(("Any", "AnyStr", "Text", "LiteralString", "Path"))
