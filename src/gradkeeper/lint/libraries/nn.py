@@ -217,10 +217,11 @@ class Module(StandIn):
         if outermost:
             modes.passing = Pass()
         try:
-            return self._noted(call.m, self._called(call, modes))
+            result = self._called(call, modes)
         finally:
             if outermost:
                 modes.passing = None
+        return self._noted(call.m, result) if outermost else result
 
     def _called(self, call: Call, modes: Modes) -> Value:
         m = call.m
