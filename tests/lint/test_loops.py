@@ -40,6 +40,24 @@ def test_a_window_that_runs_across_epochs_ends_where_the_last_epoch_does() -> No
     assert told(HEAD + RUNNING.format(epochs=4)) == ["GK203"]
 
 
+HOLDS_ITSELF = """
+for x in loader:
+    states = []
+    for _ in range(4):
+        states.{put}
+    if states:
+        {zero}
+    F.mse_loss(model(torch.stack(states)), x).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("put", ["append(states)", "insert(0, states)", "append([states])"])
+def test_a_list_that_holds_itself_is_not_walked_through_for_ever(put: str) -> None:
+    assert told(HEAD + HOLDS_ITSELF.format(put=put, zero="optimizer.zero_grad()")) == []
+    assert told(HEAD + HOLDS_ITSELF.format(put=put, zero="pass")) == ["GK101"]
+
+
 def test_a_tail_that_hangs_on_the_number_of_epochs_is_not_certain() -> None:
     assert told(HEAD + RUNNING.format(epochs="args.epochs")) == []
 

@@ -202,7 +202,7 @@ class ListMethod(Value):
         first = call.args[0] if call.args else NONE
         if self.name in ("append", "appendleft"):
             if len(values) < 4 * MOST_ELEMENTS:
-                values.insert(len(values) if self.name == "append" else 0, first)
+                values.insert(len(values) if self.name == "append" else 0, self._as_element(first))
             self.of.limit = m.counted(Constant(len(values))).reach
             first.is_kept(m, [] if self.of.lets_go else values)
             return NONE
@@ -211,7 +211,7 @@ class ListMethod(Value):
             return NONE
         if self.name == "insert":
             at = index_of(first, len(values) + 1)
-            values.insert(at or 0, call.argument(1) or NONE)
+            values.insert(at or 0, self._as_element(call.argument(1) or NONE))
             return NONE
         if self.name in ("pop", "popleft"):
             last = len(values) - 1 if self.name == "pop" else 0
@@ -234,6 +234,12 @@ class ListMethod(Value):
             return NONE
         _doubt_method(m, list, self.name, self.of.values)
         return m.unknown(f"{self.of.text}.{self.name}()", self.of, *call.args)
+
+    def _as_element(self, value: Value) -> Value:
+        """A list that holds itself, mostly a slip, would be walked through for ever."""
+        if value is self.of or (value.HOLDS and any(own is self.of for own in value.held())):
+            return List(list(self.of.values), self.of.open)
+        return value
 
     def _extend(self, m: Machine, more: Value) -> None:
         if more.endless():
