@@ -94,6 +94,41 @@ def test_what_holds_under_one_setting_is_told_with_it() -> None:
     assert finding.when == "args.amp is true"
 
 
+FROM_BOTH_BRANCHES = """
+import argparse
+import torch
+
+args = argparse.ArgumentParser().parse_args()
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def work(ranks):
+    for x in torch.randn(6, 8, 4):
+        model(x).square().mean().backward()
+        optimizer.step()
+        if {clears}:
+            optimizer.zero_grad()
+
+if args.ranks > 1:
+    work(2)
+else:
+    work(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("clears", "when"),
+    [("False", None), ("ranks == 1", "1 < args.ranks"), ("ranks == 2", "1 >= args.ranks")],
+)
+def test_a_branch_is_told_only_where_the_other_one_is_without_the_fault(
+    clears: str, when: str | None
+) -> None:
+    (finding,) = spoken(check({"train.py": FROM_BOTH_BRANCHES.format(clears=clears)})["train.py"])
+
+    assert (finding.rule, finding.site.line) == ("GK101", 12)
+    assert finding.when == when
+
+
 def test_what_chance_may_avert_is_only_possible() -> None:
     source = OPTION.replace("optimizer.zero_grad()", "if loss.item() > 1: optimizer.zero_grad()")
 

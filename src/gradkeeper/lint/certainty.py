@@ -88,12 +88,20 @@ def _setting(key: Key, run: Run, runs: list[Run]) -> str | None:
 def _branch(key: Key, run: Run, runs: list[Run]) -> str | None:
     """The innermost setting in whose branch the line of a finding lies.
 
-    What has to hold for the program to train at all goes without saying: `if args.do_train`.
+    What has to hold for the program to train at all goes without saying: `if args.do_train`. And
+    where both branches come by the line, as when each calls the function, it is the fault of none.
     """
     for name in reversed(run.under.get(key[1:], ())):
         if name in run.questions and _is_choice(name, run, runs):
-            return _as_text(run, name)
+            return None if _found_either_way(name, run, key, runs) else _as_text(run, name)
     return None
+
+
+def _found_either_way(name: Hashable, run: Run, key: Key, runs: list[Run]) -> bool:
+    answer = run.questions[name].answer
+    return any(
+        key in other.findings and other.settings.get(name, answer) != answer for other in runs
+    )
 
 
 def _is_choice(name: Hashable, run: Run, runs: list[Run]) -> bool:
