@@ -621,6 +621,65 @@ def test_networks_out_of_other_packages(built: str) -> None:
     check(each("net(x).mean().backward()", "optimizer.step()  # GK101", head=head))
 
 
+XLA = HEAD + (
+    "import torch_xla.core.xla_model as xm\n"
+    "import torch_xla.distributed.parallel_loader as pl\n"
+    "import torch_xla.distributed.xla_multiprocessing as xmp\n"
+    "from torch.utils.data import DistributedSampler\n"
+)
+
+
+def test_xla_steps_by_a_function_of_its_own() -> None:
+    loss = "model(x).mean().backward()"
+
+    check(each("optimizer.zero_grad()", loss, "xm.optimizer_step(optimizer)", head=XLA))
+    check(each(loss, "xm.optimizer_step(optimizer, barrier=True)  # GK101", head=XLA))
+    check(each(loss, "xm.reduce_gradients(optimizer)", "optimizer.step()  # GK101", head=XLA))
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    ["pl.MpDeviceLoader(loader, 'xla')", "pl.ParallelLoader(loader, [0]).per_device_loader(0)"],
+)
+def test_a_loader_of_xla_hands_out_what_the_loader_in_it_does(wrapped: str) -> None:
+    loop = """\
+def work(rank, epochs):
+    sampler = DistributedSampler(data, num_replicas=8, rank=rank)
+    loader = DataLoader(data, 8, sampler=sampler)
+    for epoch in range(epochs):
+        {told}
+        for x in {wrapped}:{mark}
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            xm.optimizer_step(optimizer)
+
+xmp.spawn(work, args=(3,), nprocs=8)
+"""
+    told, silent = ("sampler.set_epoch(epoch)", ""), ("pass", "  # GK505")
+
+    for line, mark in (told, silent):
+        check(XLA + loop.format(told=line, wrapped=wrapped, mark=mark))
+
+
+@pytest.mark.parametrize("module", ["torch.multiprocessing", "torch_xla.distributed.xla_backend"])
+def test_spawn_calls_a_function_with_what_it_is_given(module: str) -> None:
+    loop = """\
+from {module} import spawn
+
+def work(rank, clear):
+    for x in loader:
+        if clear:
+            optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step(){mark}
+
+spawn(work, args=({clear},), nprocs=2)
+"""
+
+    check(HEAD + loop.format(module=module, clear=True, mark=""))
+    check(HEAD + loop.format(module=module, clear=False, mark="  # GK101"))
+
+
 AVERAGED = (
     HEAD
     + """\
@@ -857,6 +916,10 @@ STAND_INS = [
     "torch.distributed.optim.DistributedOptimizer",
     "torch.distributed.autograd.context",
     "horovod.torch.DistributedOptimizer",
+    "torch_xla.core.xla_model.optimizer_step",
+    "torch_xla.distributed.parallel_loader.ParallelLoader",
+    "torch_xla.distributed.parallel_loader.MpDeviceLoader",
+    "torch.multiprocessing.spawn",
     "opacus.PrivacyEngine",
     "opacus.utils.batch_memory_manager.BatchMemoryManager",
     "composer.Trainer",

@@ -16,7 +16,7 @@ roles             what an unknown value is taken for, by what is done with it
 unseen_code       code that is not seen: what it is given, and what it may have done with that
 unknowns          calls of unknown values and of their methods
 torch             torch itself, by dotted names: functions, modes, data, wrappers
-distributed       ranks: FSDP2, ZeRO, RPC optimizers, horovod
+distributed       ranks: FSDP2, ZeRO, RPC optimizers, horovod, torch_xla
 builtins          Python's own functions: range, isinstance, filter and the like
 iterators         itertools
 standard_library  Python's modules, numpy and tqdm, as far as programs that train use them

@@ -1,4 +1,4 @@
-"""torch.distributed and horovod: FSDP2, sharded and remote optimizers, wrappers around others."""
+"""torch.distributed, horovod, torch_xla: FSDP2, optimizers that are sharded, remote, wrapped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gradkeeper.lint.interpreter.vocabulary import words
 from gradkeeper.lint.libraries import optim
 from gradkeeper.lint.libraries.leaves import atoms
 from gradkeeper.lint.libraries.nn import module_of
-from gradkeeper.lint.libraries.optim import Optimizer, optimizer_of
+from gradkeeper.lint.libraries.optim import Optimizer, optimizer_of, take_step
 from gradkeeper.lint.libraries.provenance import Modes
 from gradkeeper.lint.libraries.recording import RunTape
 from gradkeeper.lint.libraries.roles import as_module, as_optimizer, kind_of
@@ -99,7 +99,18 @@ def _all_reduce(call: Call) -> Value:
     return call.unseen(Constant("torch.distributed.all_reduce"))
 
 
+def _spawn(call: Call) -> Value:
+    """spawn(function, args): what each rank does, told once."""
+    function, args = call.argument(0, "fn"), call.argument(1, "args")
+    if function is not None:
+        rank = Unknown(("machine", "rank"), "rank")
+        given = list(args.held()) if args is not None else []
+        function.call(Call(call.m, [rank, *given]))
+    return NONE
+
+
 EXACT = {
+    "torch.multiprocessing.spawn": _spawn,
     "torch.distributed.all_reduce": _all_reduce,
     "torch.distributed.fsdp.fully_shard": _sharded,
     "torch.distributed._composable.fsdp.fully_shard": _sharded,
@@ -135,3 +146,57 @@ def find_horovod(m: Machine, name: str) -> Value | None:
     if last in ("allreduce", "allgather", "broadcast", "allreduce_"):
         return BuiltIn(name, lambda call: m.unknown(last, data=True, fixed=False))
     return None
+
+
+# -- torch_xla
+
+
+class ParallelLoader(StandIn):
+    """What brings the batches of a loader to the devices."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: Value) -> None:
+        self.of = of
+
+    @visible
+    def per_device_loader(self, call: Call) -> Value:
+        return self.of
+
+
+def _sum_gradients(call: Call) -> Optimizer | None:
+    given = as_optimizer(call.m, call.argument(0, "optimizer") or NONE)
+    if given is not None:
+        call.m.state(RunTape).note(call.m, ev.Reduce, tuple(given.owner.leaves))
+    return given
+
+
+def _reduce_and_step(call: Call) -> Value:
+    """optimizer_step(optimizer): sums the gradients over the ranks, then steps."""
+    optimizer = _sum_gradients(call)
+    if optimizer is not None:
+        take_step(call.m, optimizer, None)
+    return NONE
+
+
+def _reduce(call: Call) -> Value:
+    _sum_gradients(call)
+    return NONE
+
+
+OF_XLA = {
+    "optimizer_step": _reduce_and_step,
+    "reduce_gradients": _reduce,
+    "MpDeviceLoader": lambda call: call.argument(0, "loader") or NONE,
+    "ParallelLoader": lambda call: ParallelLoader(call.argument(0, "loader") or NONE),
+    "spawn": _spawn,
+    "mark_step": _nothing,
+}
+
+
+def find_xla(m: Machine, name: str) -> Value | None:
+    last = name.rpartition(".")[2]
+    work = OF_XLA.get(last)
+    if work is None:
+        return None
+    return LibraryClass(name, work) if last[:1].isupper() else BuiltIn(name, work)

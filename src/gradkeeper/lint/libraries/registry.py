@@ -74,6 +74,7 @@ PACKAGES: dict[str, Find] = {
     "apex": apex.find,
     "timm": timm.find,
     "horovod": distributed.find_horovod,
+    "torch_xla": distributed.find_xla,
     "opacus": other_optimizers.find_opacus,
     "composer": other_optimizers.find_composer,
     **dict.fromkeys(other_optimizers.PLAIN, other_optimizers.find_plain),
