@@ -232,6 +232,8 @@ class Module(StandIn):
                 return m.run_function(forward, whole)
         made = mix(m, f"{self.text}()", self, *call.values())
         if modes.grad and modes.passing is not None and made.flow:
+            if forward is not None and not isinstance(forward, Unknown):
+                return forward.of_object(m, self.me, "forward").call(call)  # @torch.autocast(...)
             made.others |= {modes.passing}
             modes.passing.through(self.leaves())
         return made

@@ -22,6 +22,7 @@ from gradkeeper.lint.interpreter.state import CYCLE
 from gradkeeper.lint.interpreter.values import Call, Condition, Constant, Provenance, Unknown, Value
 from gradkeeper.lint.libraries import (
     accelerate,
+    amp,
     apex,
     builtins,
     data,
@@ -244,7 +245,7 @@ class StandardLibraries:
     def decorated(self, m: Machine, decorator: Value, what: Value) -> Value | None:
         if isinstance(decorator, ignite.Registration):
             return decorator.call(Call(m, [what]))
-        if isinstance(decorator, torch.GradMode):
+        if isinstance(decorator, (torch.GradMode, amp.Autocast)):
             return InMode(decorator, what)
         if isinstance(decorator, BuiltIn) and decorator.name in (
             "torch.no_grad",
