@@ -79,7 +79,7 @@ SIZES = words(
 class Module(StandIn):
     """A network or a layer: parameters of its own, and other modules inside it."""
 
-    __slots__ = ("children", "label", "me", "own", "replicated", "seen", "training")
+    __slots__ = ("by_key", "children", "label", "me", "own", "replicated", "seen", "training")
 
     def __init__(self, own: Leaf | None, label: str = "", *, seen: bool = True) -> None:
         self.own = own
@@ -91,6 +91,8 @@ class Module(StandIn):
         """The object of the program whose library half this is."""
         self.replicated = False
         self.training = True
+        self.by_key = False
+        """A loop over it gives names, as with any dictionary."""
 
     @property
     def text(self) -> str:
@@ -230,10 +232,10 @@ class Module(StandIn):
             if isinstance(forward, Function):
                 whole = Call(m, [self.me, *call.args], call.kwargs, open=call.open)
                 return m.run_function(forward, whole)
-        made = mix(m, f"{self.text}()", self, *call.values())
-        if modes.grad and modes.passing is not None and made.flow:
             if forward is not None and not isinstance(forward, Unknown):
                 return forward.of_object(m, self.me, "forward").call(call)  # @torch.autocast(...)
+        made = mix(m, f"{self.text}()", self, *call.values())
+        if modes.grad and modes.passing is not None and made.flow:
             made.others |= {modes.passing}
             modes.passing.through(self.leaves())
         return made
@@ -269,10 +271,12 @@ class Module(StandIn):
         return str(key.value)
 
     def iterate(self, m: Machine) -> Iterator[Value]:
-        if self.seen:
-            yield from tuple(self.children.values())
-        else:
+        if not self.seen:
             yield m.unknown(f"{self.text}[i]", self, element=True)
+        elif self.by_key:
+            yield from map(Constant, tuple(self.children))
+        else:
+            yield from tuple(self.children.values())
 
     def endless(self) -> bool:
         return False
@@ -631,6 +635,7 @@ def make_layer(name: str) -> Callable[[Call], Value]:
 
     def container(call: Call) -> Value:
         made = Module(None, "")
+        made.by_key = name.endswith("Dict")
         m = call.m
         for argument in call.args:
             if isinstance(argument.resolve(m), Dict):
