@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gradkeeper.lint.libraries.factors import Factor
-from gradkeeper.lint.libraries.leaves import Leaf
+from gradkeeper.lint.libraries.leaves import Leaf, atoms
 from gradkeeper.model import events as ev
 from gradkeeper.model.site import Site
 
@@ -169,6 +169,18 @@ class RunTape:
             self.steps_by_loop[loop] = self.steps_by_loop.get(loop, 0) + 1
         self.waiting_loops.clear()
 
+    def has_cleared(self, leaves: set[Leaf]) -> bool:
+        """These were set to None together, and nothing can have come to them since."""
+        for note in reversed(self.notes):
+            if note.kind not in FILL_OR_CLEAR:
+                continue
+            of = set(atoms(expanded(note.targets)))
+            if note.kind is ev.Zero and leaves <= of:
+                return note.fields.get("to_none") is True and not leaves & self.lent.keys()
+            if note.open or note.kind is ev.Escape or leaves & of:
+                return False
+        return False
+
     @property
     def waiting(self) -> bool:
         """Whether a backward has come since the last step or zeroing."""
@@ -178,6 +190,9 @@ class RunTape:
             if note.kind in (ev.Step, ev.Zero):
                 return False
         return False
+
+
+FILL_OR_CLEAR = (ev.Backward, ev.Zero, ev.Assign, ev.Adjust, ev.Restore, ev.Escape)
 
 
 def expanded(targets: Iterable[Leaf | RecordedOwner]) -> list[Leaf]:

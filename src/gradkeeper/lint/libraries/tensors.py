@@ -828,8 +828,9 @@ class Grad(Value):
 
     def is_none(self, m: Machine) -> bool | Condition:
         """A program that asks is prepared for both."""
-        m.state(Guards).ask(m, atoms(self.of.leaves))
-        return False
+        leaves = set(atoms(self.of.leaves))
+        m.state(Guards).ask(m, leaves)
+        return m.state(RunTape).has_cleared(leaves)
 
     def truth(self, m: Machine) -> bool | Condition:
         return not self.is_none(m)
