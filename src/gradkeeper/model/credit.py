@@ -62,6 +62,11 @@ class Credit:
     outlived: Site | None = None
     """Where newer weights were loaded from disk while it waited."""
 
+    def reaches_beyond(self, other: "Credit") -> bool:
+        """It reaches another optimizer's accounts as well: a helper's `backward()` has one line for
+        all losses, and a generator's goes through the discriminator."""
+        return self.owners > other.owners
+
 
 @dataclass(frozen=True)
 class Order:

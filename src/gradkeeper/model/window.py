@@ -35,7 +35,7 @@ def window_of(credits: Iterable[Credit], batch: int, last: Window | None) -> Win
             by_site.setdefault(credit.site, []).append(credit)
     if not by_site:
         return None
-    own = [fill for fill in by_site.values() if not all(credit.spent_by for credit in fill)]
+    own = [_own_of(fill) for fill in by_site.values() if not all(c.spent_by for c in fill)]
     fill = max(own or by_site.values(), key=batches_in)
     size = batches_in(fill)
     return Window(
@@ -47,6 +47,15 @@ def window_of(credits: Iterable[Credit], batch: int, last: Window | None) -> Win
         batch=batch,
         barren=batch - (last.batch if last else 0) - size,
     )
+
+
+def _own_of(fill: list[Credit]) -> list[Credit]:
+    """Without what another optimizer left over: of one line with the own loss, where a helper has
+    the backward of all losses."""
+    own = [credit for credit in fill if not credit.spent_by]
+    if len(own) == len(fill):
+        return fill
+    return [c for c in fill if not c.spent_by or not any(map(c.reaches_beyond, own))]
 
 
 def batches_in(credits: list[Credit]) -> int:

@@ -68,25 +68,30 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
     if len(entry.spent) < 2 or entry.owner is None:
         return
     own = [credit for credit in entry.spent if not credit.spent_by and not credit.by_hand]
-    lines = {credit.site for credit in own}
-    spent = [credit for credit in entry.spent if credit.spent_by and credit.site not in lines]
+    spent = [credit for credit in entry.spent if credit.spent_by and not _of_one(credit, own)]
     foreign = next((credit for credit in spent if own and _leaked(credit, own, entry)), None)
     if foreign is None:
         return
     here, owner = entry.event.site, entry.owner
     others = ", ".join(f"`{variable(name)}`" for name in sorted(foreign.spent_by))
     line, mine = foreign.site.seen_from(here), own[0].site
+    own_loss = "by the same line" if mine == foreign.site else f"of {mine.brief_from(here)}"
     yield rule.found(
         entry,
         f"step() also applies the gradient of {line}, left over from the loss of {others}",
         detail=f"account {owner.named_from(here)}: credited on {foreign.site.brief_from(here)} "
-        f"beside its own loss of {mine.brief_from(here)}, not zeroed in between",
+        f"beside its own loss {own_loss}, not zeroed in between",
         remedy=f"{owner.variable}.zero_grad() right before backward() on {mine.seen_from(here)}",
         because=[
             Because("foreign", foreign.site, f"also fills the gradients of `{owner.variable}`"),
             Because("credited", mine, "its own loss, added on top"),
         ],
     )
+
+
+def _of_one(credit: Credit, own: list[Credit]) -> bool:
+    """They are one loss's: of one line, unless that is a helper's which serves several losses."""
+    return any(credit.site == mine.site and not credit.reaches_beyond(mine) for mine in own)
 
 
 def _leaked(foreign: Credit, own: list[Credit], entry: Entry[Step]) -> bool:
