@@ -6,7 +6,7 @@ Answered from the lines of all files of a program.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -444,7 +444,9 @@ class Survey:
             if test and line.remainders and line.spends:
                 facts.gate_words |= line.words
             if isinstance(line.node, ast.If):
-                self._note_counter(line)
+                self._note_counter(line, line.own())
+        for line, following in _left_early(scope):
+            self._note_counter(line, following)
         for line in own:
             returns = isinstance(line.node, ast.Return)
             if line.remainders and (line.sets & names or returns):
@@ -453,8 +455,8 @@ class Survey:
                 if line.sets & closing or returns:
                     facts.periods.update(line.remainders)
 
-    def _note_counter(self, line: Line) -> None:
-        for inner in line.own():
+    def _note_counter(self, line: Line, way: Iterable[Line]) -> None:
+        for inner in way:
             if isinstance(inner.node, ast.Assign) and isinstance(inner.node.value, ast.Constant):
                 if inner.sets & line.words:
                     self.facts.counters.add(id(line.node))
@@ -543,6 +545,14 @@ class Survey:
                             any(inner.spends_at_once or inner.acts & ENTRIES for inner in own),
                         )
                     )
+
+
+def _left_early(scope: Line) -> Iterator[tuple[Line, list[Line]]]:
+    """`if count < n: return False`, with the rest of its block, which is the other way."""
+    for around in (scope, *scope.own()):
+        for place, line in enumerate(around.inside):
+            if isinstance(line.node, ast.If) and isinstance(line.node.body[-1], _JUMPS):
+                yield line, around.inside[place + 1 :]
 
 
 def _joined(first: dict[str, set[str]], second: dict[str, set[str]]) -> dict[str, set[str]]:
