@@ -9,7 +9,7 @@ from gradkeeper.lint.certainty import by_nearness, compared, denies, refuted, wi
 from gradkeeper.lint.closed_world import FROM_ABSENCE
 from gradkeeper.lint.coverage import says_backward
 from gradkeeper.lint.doubts import may_speak
-from gradkeeper.lint.interpreter.plan import Mode, Plan, Question
+from gradkeeper.lint.interpreter.plan import ONCE_AT, Mode, Plan, Question
 from gradkeeper.lint.libraries.tensors import Finite
 from gradkeeper.lint.roots import WINDOW, Root
 from gradkeeper.lint.run import Key, Program, Run, rehearse
@@ -546,7 +546,8 @@ def _scenarios(run: Run) -> Iterator[Plan]:
         if question.rare:
             continue
         if question.once:
-            yield plan.but(chance={**plan.chance, key: "once"})
+            once: Mode = "once" if question.times >= ONCE_AT else "at first"
+            yield plan.but(chance={**plan.chance, key: once})
         elif question.periodic:
             yield plan.but(chance={**plan.chance, key: "periodic"})
         if isinstance(question.condition.left, Finite) and question.times > 1:

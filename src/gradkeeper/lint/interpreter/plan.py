@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from gradkeeper.lint.interpreter.values import Condition
 
-Mode = Literal["yes", "no", "once", "once not", "periodic", "later yes", "later no"]
-"""How a question of chance is answered: always alike, otherwise in one round, every N rounds, or
-otherwise as soon as there were as many rounds as an epoch has."""
+Mode = Literal["yes", "no", "once", "at first", "once not", "periodic", "later yes", "later no"]
+"""How a question of chance is answered: always alike, otherwise in one round or the first time,
+every N rounds, or otherwise as soon as there were as many rounds as an epoch has."""
 ONCE_AT = 2
 """The time of asking at which "once" falls: a window has begun, and another one follows."""
 ENOUGH = 3
@@ -77,4 +77,6 @@ def by_chance(mode: Mode | None, question: Question, plan: Plan, *, late: bool) 
         return late == (mode == "later yes")
     if mode == "periodic":
         return question.times % _every(plan) == 0
+    if mode == "at first":
+        return question.times == 1
     return (question.times == ONCE_AT) == (mode == "once")

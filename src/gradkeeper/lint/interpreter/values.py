@@ -552,6 +552,10 @@ class Count(Constant):
         """Whether the rounds that are rehearsed tell how it compares with this."""
         return bound <= self.limit
 
+    def skips(self, number: float) -> bool:
+        """Between the first rounds and the last one, it would have been this number, too."""
+        return self.end is not None and self.limit - 1 <= number < self.end
+
 
 @dataclass(slots=True, eq=False)
 class Gathered(Count):
@@ -585,8 +589,10 @@ def _beyond(m: Machine, sign: str, left: Constant, right: Constant) -> Condition
     if not isinstance(bound.value, (int, float)) or isinstance(bound.value, bool):
         return None
     m.counts_up_to(bound.value)
-    if bound.value == count.last or (isinstance(count, Count) and count.settles(bound.value)):
+    if bound.value == count.last:
         return None
+    if isinstance(count, Count) and count.settles(bound.value):
+        return Condition(sign, left, right) if sign == "==" and count.skips(bound.value) else None
     return Condition(sign, left, right)
 
 
