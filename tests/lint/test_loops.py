@@ -382,6 +382,63 @@ for x in loader:
     assert told(given.format(rest="print(x)")) == ["GK107"]
 
 
+def remainders(code: str) -> tuple[Facts, list[ast.BinOp]]:
+    """What one look tells of a program, and the remainders in it, as they are written."""
+    tree = ast.parse(dedent(code).strip())
+    facts = Facts()
+    facts.add([(tree, "train.py")])
+    facts.survey()
+    return facts, [node for node in ast.walk(tree) if isinstance(node, ast.BinOp)]
+
+
+@pytest.mark.parametrize("name", ["step", "position"])
+def test_a_number_that_is_called_as_some_function_is_ends_no_window(name: str) -> None:
+    """`self.step % 100` for a picture now and then, where a sampler of the project has a step()."""
+    code = f"""
+class Sampler:
+    def step(self, x):
+        self.optimizer.zero_grad()
+        self.net(x).sum().backward()
+        self.optimizer.step()
+
+class Trainer:
+    def train(self):
+        self.{name} = 0
+        while self.{name} < self.total:
+            shows = self.{name} % 100 == 0
+            self.optimizer.zero_grad()
+            self.net(next(self.data)).mean().backward()
+            self.optimizer.step()
+            if shows:
+                print(self.{name})
+            self.{name} += 1
+"""
+
+    facts, found = remainders(code)
+
+    assert [id(node) in facts.periods for node in found] == [False]
+
+
+def test_a_function_that_is_called_by_that_name_may_end_one() -> None:
+    code = """
+class Trainer:
+    def step(self):
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def train(self):
+        for i, x in enumerate(self.data):
+            self.net(x).mean().backward()
+            ends = i % 4 == 3
+            if ends:
+                self.step()
+"""
+
+    facts, found = remainders(code)
+
+    assert [id(node) in facts.periods for node in found] == [True]
+
+
 def turning(code: str) -> list[int]:
     """The lines of the loops of which each round trains by itself."""
     tree = ast.parse(dedent(code).strip())

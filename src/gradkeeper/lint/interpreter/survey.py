@@ -93,8 +93,11 @@ class Survey:
             if any(id(line) not in self.methods for line in lines)
         } | self.objects
         others_step = self._makes_optimizers()
+        counters = {word for line in self.lines for word in line.assigns & WHEN_CALLED}
         for line in self.lines:
             for of, word in line.asks:
+                if word in counters and word not in line.calls:
+                    continue  # `self.step % 100` is a number
                 if word == "step" and not others_step and uses.get(of, NO_WORDS) & OF_OPTIMIZERS:
                     continue  # an optimizer's, and none of the functions that are called so
                 if not of:
