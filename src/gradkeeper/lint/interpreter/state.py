@@ -733,7 +733,7 @@ class _Missing:
 
 
 MISSING = _Missing()
-OF_ONE_RUN = frozenset({"object", "function", "builtin"})
+OF_ONE_RUN = frozenset({"object", "function", "builtin", "optimizer"})
 """Kinds of keys that hold the address of something in memory."""
 LONGEST_WINDOW = 128
 OF_OBJECTS = frozenset(("step", "zero_grad", "parameters", "train", "eval"))

@@ -13,6 +13,7 @@ from gradkeeper.lint.interpreter.objects import (
     Function,
     Generator,
     Instance,
+    LibraryClass,
     Iterated,
     Super,
     Zipped,
@@ -31,7 +32,7 @@ from gradkeeper.lint.interpreter.values import (
     Value,
     truth_value,
 )
-from gradkeeper.lint.interpreter.vocabulary import words
+from gradkeeper.lint.interpreter.vocabulary import OPTIMIZERS, words
 from gradkeeper.lint.libraries.data import Opened, StatefulLoader
 from gradkeeper.lint.libraries.nn import Module, module_of
 from gradkeeper.lint.libraries.optim import Optimizer, Scheduler
@@ -255,10 +256,27 @@ def _isinstance(call: Call) -> Value:
         return TRUE
     if module_of(value) is not None and "Module" in names:
         return TRUE
+    if isinstance(value, Optimizer) and value.exactly:
+        known = _is_optimizer_of(value, options)
+        if known is not None:
+            return TRUE if known else FALSE
     built = isinstance(value, (Optimizer, Scheduler)) or (isinstance(value, Module) and value.seen)
     if built and names <= CONTAINERS:
         return FALSE
     return truth_value(Condition("isinstance", value, kinds))
+
+
+def _is_optimizer_of(value: Optimizer, kinds: list[Value]) -> bool | None:
+    """Whether one of PyTorch's is of one of these kinds, if these are PyTorch's, too."""
+    if not all(
+        isinstance(kind, LibraryClass) and kind.name.startswith(OPTIMIZERS) for kind in kinds
+    ):
+        return None
+    names = {kind.text for kind in kinds}
+    if names & {value.kind, "Optimizer"}:
+        return True
+    # Of late, AdamW derives from Adam.
+    return None if value.kind == "AdamW" and "Adam" in names else False
 
 
 def _hasattr(call: Call) -> Value:

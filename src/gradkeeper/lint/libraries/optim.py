@@ -48,6 +48,7 @@ class Optimizer(StandIn):
         "after",
         "before",
         "evaluates_again",
+        "exactly",
         "groups",
         "kind",
         "named_by",
@@ -57,6 +58,8 @@ class Optimizer(StandIn):
     def __init__(self, owner: RecordedOwner, kind: str = "") -> None:
         self.owner = owner
         self.kind = kind
+        self.exactly = False
+        """It is an object of PyTorch's class of that name, and of none that derives from it."""
         self.groups: list[Dict] = []
         self.before: list[Value] = []
         self.after: list[Value] = []
@@ -333,6 +336,13 @@ def build(call: Call, kind: str) -> Value:
         owner.known = False
     else:
         made.take(m, given, kind)
+    return made
+
+
+def build_of_torch(call: Call, kind: str) -> Value:
+    made = build(call, kind)
+    if isinstance(made, Optimizer):
+        made.exactly = True
     return made
 
 

@@ -488,6 +488,7 @@ EXACT: dict[str, Callable[[Call], Value]] = {
     "torch.cpu.amp.autocast": amp.make_autocast,
     "torch.amp.autocast_mode.autocast": amp.make_autocast,
     "torch.amp.GradScaler": amp.make_scaler,
+    "torch.amp.grad_scaler.GradScaler": amp.make_scaler,
     "torch.GradScaler": amp.make_scaler,
     "torch.cuda.amp.GradScaler": amp.make_scaler,
     "torch.cuda.amp.grad_scaler.GradScaler": amp.make_scaler,
@@ -578,7 +579,7 @@ def _optim(name: str, last: str) -> Value | None:
             return LibraryClass(name, lambda call: optim.schedule(call, last))
         return BuiltIn(name, lambda call: NONE)
     if _is_class(last):
-        return LibraryClass(name, lambda call: optim.build(call, last))
+        return LibraryClass(name, lambda call: optim.build_of_torch(call, last))
     return None
 
 
