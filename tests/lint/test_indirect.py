@@ -380,3 +380,51 @@ def test_an_object_that_is_called_may_train(made: str, given: str) -> None:
     assert told(whole) == ["GK201"]
     assert told(divided) == []
     assert check_source(divided, "train.py", ALL).rehearsed == 1
+
+
+WHOLE_GRAPH = """
+import torch
+from elsewhere import MeshNet, graph
+
+model = MeshNet(3).to("cpu")
+optimizer = torch.optim.Adam(model.parameters())
+places = torch.tensor(graph.places, requires_grad=True)
+for i in range(10):
+    out = {out}
+    loss = torch.mean((places - out) ** 2)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_network_out_of_sight_that_sees_the_same_graph_each_time_is_trained_all_the_same() -> (
+    None
+):
+    assert told(WHOLE_GRAPH.format(out="model(graph.x)")) == []
+    assert told(WHOLE_GRAPH.format(out="graph.y")) == ["GK103"]
+
+
+CAPTURED = """
+optimizer.zero_grad(set_to_none=True)
+x = torch.randn(8, 4)
+captured = torch.cuda.CUDAGraph()
+with torch.cuda.graph(captured):
+    model(x).mean().backward()
+for i in range(10):
+    x.copy_(torch.randn(8, 4))
+    {again}
+    optimizer.step()
+"""
+
+
+def test_a_captured_graph_writes_its_gradients_anew() -> None:
+    assert told(HEAD + CAPTURED.format(again="captured.replay()")) == []
+    assert told(HEAD + CAPTURED.format(again="pass")) == ["GK101"]
+
+
+def test_a_loss_whose_backward_somebody_has_made_may_do_anything() -> None:
+    head = HEAD + "from unittest.mock import MagicMock\nloss = MagicMock()\n{made}\n"
+    body = "optimizer.zero_grad()\nloss.backward()\noptimizer.step()"
+
+    assert told(loop(body, head=head.format(made="loss.backward = MagicMock()"))) == []

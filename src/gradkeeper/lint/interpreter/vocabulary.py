@@ -64,6 +64,8 @@ DRIVES = words(
     automatic_optimization gradient_accumulation_steps"""
 )
 """What sets a framework going, or tells it how: read there, not in the program."""
-KEPT = BUILDS | SAVES | DRIVES
+RECORDS = words("CUDAGraph replay")
+"""What has a backward run again that was captured."""
+KEPT = BUILDS | SAVES | DRIVES | RECORDS
 GATHERS = words("append extend add insert register")
 """Methods that keep what they are given, to hand it out later."""

@@ -215,6 +215,8 @@ class StandardLibraries:
             roles.as_module(m, what).set_attribute(m, name, value)
         elif name == "grad" and not what.data:
             m.doubt("gradients of tensors that are not seen are set by hand")
+        elif name == "backward":
+            m.doubt("what a backward of tensors that are not seen does is set by hand")
         elif name == "requires_grad":
             call = Call(m, [value])
             unknowns.METHODS["requires_grad_"](m, what, call)

@@ -9,10 +9,12 @@ from gradkeeper.lint.interpreter.objects import (
     BuiltIn,
     Function,
     Instance,
+    Labelled,
     LibraryClass,
     Method,
     StandIn,
     flatten,
+    visible,
 )
 from gradkeeper.lint.interpreter.values import (
     NONE,
@@ -510,6 +512,7 @@ EXACT: dict[str, Callable[[Call], Value]] = {
     "torch.optim.swa_utils.AveragedModel": _averaged,
     "torch.compile": _first,
     "torch.jit.script": _first,
+    "torch.cuda.CUDAGraph": lambda call: CapturedGraph(),
     "torch.cuda.is_available": _setting("torch.cuda.is_available()"),
     "torch.cuda.device_count": _setting("torch.cuda.device_count()"),
     "torch.distributed.is_initialized": _setting("torch.distributed.is_initialized()"),
@@ -619,6 +622,20 @@ def _cut(call: Call, name: str) -> Value:
         # Put together with another question of this kind, or asked of all elements.
         return asked
     return call.m.unknown(f"{name}()", data=True, fixed=False)
+
+
+class CapturedGraph(Labelled):
+    """A CUDA graph: what was captured once runs again, into gradients that lie where they lay."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.label = "graph"
+
+    @visible
+    def replay(self, call: Call) -> Value:
+        call.m.doubt("a CUDA graph runs what it captured, which is not followed")
+        return NONE
 
 
 class Distribution(StandIn):

@@ -10,6 +10,7 @@ from gradkeeper.lint.interpreter.values import NONE, Call, Constant, Unknown, Va
 from gradkeeper.lint.libraries.amp import GradScaler
 from gradkeeper.lint.libraries.factors import UNKNOWN_FACTOR
 from gradkeeper.lint.libraries.gradients import retains
+from gradkeeper.lint.libraries.leaves import leaves_in
 from gradkeeper.lint.libraries.nn import SAME, Module
 from gradkeeper.lint.libraries.optim import (
     Optimizer,
@@ -229,13 +230,22 @@ def call_unknown(what: Unknown, call: Call) -> Value:
         modes = m.state(Modes)
         if modes.grad and m.loops and call.values():
             modes.unsynced_forward = modes.unsynced
-        if given_data(m, call):
+        if given_data(m, call) or _trains_on_the_same(m, what, call):
             return mix(m, f"{what.text}()", as_module(m, what), *call.values())
     result = unseen(what, call)
     if what.given and kind_of(m, what) == "module" and isinstance(result, Unknown):
         # Of data or of options: a loss that is made of it may reach a network that is not seen.
         return result.made_of(OPEN)
     return result
+
+
+def _trains_on_the_same(m: Machine, what: Unknown, call: Call) -> bool:
+    """A network that an optimizer has is run in a loop, on what was there before: a whole graph."""
+    role = m.state(Roles).found.get(what.key)
+    if role is None or not (m.loops and call.args and m.state(Modes).grad):
+        return False
+    own = leaves_in(role.sources())
+    return any(not own.isdisjoint(owner.leaves) for owner in m.state(RunTape).owners)
 
 
 def _makes(m: Machine, what: Unknown) -> bool:
