@@ -411,6 +411,9 @@ class Module(StandIn):
 
     @visible
     def state_dict(self, call: Call) -> Value:
+        keeps = call.kwargs.get("keep_vars")
+        if keeps is not None and keeps.truth(call.m) is True:
+            return ParametersByName(tuple(self.leaves()))
         return StateDict(tuple(self.leaves()))
 
     @visible
@@ -479,6 +482,20 @@ class StateDict(StandIn):
 
     def iterate(self, m: Machine) -> Iterator[Value]:
         yield m.unknown("a name", fixed=False)
+
+
+class ParametersByName(StateDict):
+    """With `keep_vars=True`, no copy: the parameters themselves, with their gradients."""
+
+    __slots__ = ()
+
+    @visible
+    def values(self, call: Call) -> Value:
+        return Params(self.leaves, "a network's state", one_shot=False)
+
+    @visible
+    def items(self, call: Call) -> Value:
+        return Params(self.leaves, "a network's state", with_names=True, one_shot=False)
 
 
 class LoadedState(StandIn):
