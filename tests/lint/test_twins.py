@@ -3925,6 +3925,11 @@ twins(
     SAVED_BY_A_HELPER.format(helper="save_checkpoint", mark="  # <- GK101"),
     SAVED_BY_A_HELPER.format(helper="finish_round", mark=""),
 )
+twins(
+    "a helper out of sight is known by the words of its name, not by letters in them",
+    SAVED_BY_A_HELPER.format(helper="logState", mark="  # <- GK101"),
+    SAVED_BY_A_HELPER.format(helper="distribute_strategy", mark=""),
+)
 
 
 RATE_SET_BY_A_HELPER = """

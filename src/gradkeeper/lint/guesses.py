@@ -16,13 +16,15 @@ SCALER = re.compile(r"scaler", re.I)
 MODULE = re.compile(r"model|net|(^|_)(actor|critic|encoder|decoder|generator|discriminator)$", re.I)
 """Something that is called with data and nothing else is asked of."""
 
-HARMLESS = re.compile(
-    r"lr|learning_rate|save|checkpoint|ckpt|log|print|state|load|schedul|warmup|repr|isinstance|len|"
-    r"get_|count|report|record|to_device|is_|has_|write|track|watch|summary|format|str",
-    re.I,
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+"""`save_state`, `saveState`, `LRFinder`: the words of a name, whichever way they are joined."""
+HARMLESS = frozenset("lr lrs rate len str is has get log logs logger logging device".split())
+HARMLESS_BEGINNINGS = (
+    *("sav", "checkpoint", "ckpt", "print", "state", "load", "schedul", "warmup", "repr", "count"),
+    *("isinstance", "report", "record", "writ", "track", "watch", "summar", "format"),
 )
-"""Functions that are given an optimizer to read it, set its rate or save it: test_twins.py, a
-helper out of sight."""
+"""Functions that are given an optimizer to read it, set its rate or save it, by whole words and by
+their beginnings: test_twins.py, a helper out of sight."""
 RATE = re.compile(r"^_?(adjust|set|update|change|decay|get|print)_(the_)?(lr|learning_rate)", re.I)
 """Those of them that see to its rate, and to nothing else: test_twins.py, another helper."""
 ACTS = re.compile(
@@ -96,7 +98,8 @@ def sees_to_rate(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_harmless(name: str) -> bool:
-    return HARMLESS.search(name) is not None
+    words = [word.lower() for word in WORD.findall(name)]
+    return any(word in HARMLESS or word.startswith(HARMLESS_BEGINNINGS) for word in words)
 
 
 @lru_cache(maxsize=4096)
