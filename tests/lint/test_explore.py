@@ -118,12 +118,46 @@ else:
 
 @pytest.mark.parametrize(
     ("clears", "when"),
-    [("False", None), ("ranks == 1", "1 < args.ranks"), ("ranks == 2", "1 >= args.ranks")],
+    [("False", None), ("ranks == 1", "args.ranks > 1"), ("ranks == 2", "args.ranks <= 1")],
 )
 def test_a_branch_is_told_only_where_the_other_one_is_without_the_fault(
     clears: str, when: str | None
 ) -> None:
     (finding,) = spoken(check({"train.py": FROM_BOTH_BRANCHES.format(clears=clears)})["train.py"])
+
+    assert (finding.rule, finding.site.line) == ("GK101", 12)
+    assert finding.when == when
+
+
+CLEARED_IF = """
+import argparse
+import torch
+
+args = argparse.ArgumentParser().parse_args()
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(6, 8, 4):
+    if {test}:
+        optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "when"),
+    [
+        ("args.each", "args.each is false"),
+        ("args.n > 5", "args.n <= 5"),
+        ("5 >= args.n", "args.n > 5"),
+        ("isinstance(args.mode, str)", "isinstance(args.mode, str) is false"),
+        ("args.mode.endswith('x')", "args.mode.endswith('x') is false"),
+        ("args.mode.replace('a', 'b') == 'x'", "args.mode.replace('a', 'b') != 'x'"),
+        ("args.each or args.first", "args.each is false and args.first is false"),
+    ],
+)
+def test_a_setting_is_told_as_it_is_written(test: str, when: str) -> None:
+    (finding,) = spoken(check({"train.py": CLEARED_IF.format(test=test)})["train.py"])
 
     assert (finding.rule, finding.site.line) == ("GK101", 12)
     assert finding.when == when
@@ -169,7 +203,7 @@ def test_a_batch_that_is_left_out_for_its_loss_is_not_thrown_away_time_and_again
     assert spoken(check({"train.py": now_and_then})["train.py"]) == []
     (finding,) = spoken(check({"train.py": always})["train.py"])
     assert (finding.rule, finding.site.line) == ("GK102", 16)
-    assert finding.when == "0 < args.limit"
+    assert finding.when == "args.limit > 0"
 
 
 IN_A_CLASS = """

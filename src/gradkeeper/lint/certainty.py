@@ -11,6 +11,7 @@ from dataclasses import replace
 from gradkeeper.lint.closed_world import FROM_ABSENCE
 from gradkeeper.lint.doubts import may_speak
 from gradkeeper.lint.interpreter.plan import Mode
+from gradkeeper.lint.interpreter.values import Constant
 from gradkeeper.lint.libraries.tensors import Finite
 from gradkeeper.lint.run import Key, Run
 from gradkeeper.model.finding import Finding, Severity
@@ -26,6 +27,9 @@ OF_EVERY_ROUND = frozenset({"GK604"})
 UNTOLD = "some of its options are set so"
 """One of several makes a finding go away, and there was no time left to find out which."""
 OPPOSITE = {"==": "!=", "is": "is not", "in": "not in", "<": ">="}
+MIRRORED = {"<": ">", ">=": "<="}
+"""`args.n > 5` is asked as `5 < args.n`, and told as it was written."""
+CALLED = ("isinstance", "hasattr")
 
 
 def weigh(runs: list[Run]) -> Iterator[Finding]:
@@ -73,7 +77,8 @@ def _setting(key: Key, run: Run, runs: list[Run]) -> str | None:
         return ""
     told = run.telling.get(key)
     if told is not None:
-        return _as_text(run, told)
+        names = [*_others_that_tell(told, run, against), told]
+        return " and ".join(_as_text(run, name) for name in names)
     telling = [
         name
         for name, answer in run.settings.items()
@@ -83,6 +88,19 @@ def _setting(key: Key, run: Run, runs: list[Run]) -> str | None:
     if len(likeliest) > 1:
         return UNTOLD
     return _as_text(run, likeliest[0]) if likeliest else None
+
+
+def _others_that_tell(told: Hashable, run: Run, against: list[Run]) -> Iterator[Hashable]:
+    """Beside one setting that makes a finding go away by itself, the others that do so as well:
+    `if args.each or args.first: optimizer.zero_grad()` does harm where both are false."""
+    for name, answer in run.settings.items():
+        same = {key: own for key, own in run.settings.items() if key != name}
+        if name != told and any(
+            other.settings.get(name, answer) != answer
+            and all(other.settings.get(key, own) == own for key, own in same.items())
+            for other in against
+        ):
+            yield name
 
 
 def _branch(key: Key, run: Run, runs: list[Run]) -> str | None:
@@ -115,10 +133,16 @@ def _is_choice(name: Hashable, run: Run, runs: list[Run]) -> bool:
 def _as_text(run: Run, name: Hashable) -> str:
     question = run.questions[name]
     condition = question.condition
-    if condition.right is None or condition.sign not in OPPOSITE:
-        return f"{condition.text} is {'true' if question.answer else 'false'}"
-    sign = condition.sign if question.answer else OPPOSITE[condition.sign]
-    return f"{condition.left.text} {sign} {condition.right.text}"
+    left, right, sign = condition.left.text, condition.right, condition.sign
+    answer = "true" if question.answer else "false"
+    if right is not None and sign in CALLED:
+        return f"{sign}({left}, {right.text}) is {answer}"
+    if right is None or sign not in OPPOSITE:
+        return f"{condition.text} is {answer}"
+    sign = sign if question.answer else OPPOSITE[sign]
+    if sign in MIRRORED and isinstance(condition.left, Constant):
+        return f"{right.text} {MIRRORED[sign]} {left}"
+    return f"{left} {sign} {right.text}"
 
 
 def by_nearness(names: list[Hashable], run: Run, key: Key, runs: list[Run]) -> list[Hashable]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from gradkeeper.lint.interpreter.vocabulary import words
+
 OPTIMIZER = re.compile(r"optim|(^|[_.])(opt|optims?|opts|solver)([_.\d]|$)|Opt\d*$|^opt[A-Z]")
 """Something that is stepped, never zeroed, and not seen being built."""
 SCHEDULER = re.compile(r"sched|(^|_)lr_?(decay)?$|warmup|plateau", re.I)
@@ -18,10 +20,12 @@ MODULE = re.compile(r"model|net|(^|_)(actor|critic|encoder|decoder|generator|dis
 
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 """`save_state`, `saveState`, `LRFinder`: the words of a name, whichever way they are joined."""
-HARMLESS = frozenset("lr lrs rate len str is has get log logs logger logging device".split())
-HARMLESS_BEGINNINGS = (
-    *("sav", "checkpoint", "ckpt", "print", "state", "load", "schedul", "warmup", "repr", "count"),
-    *("isinstance", "report", "record", "writ", "track", "watch", "summar", "format"),
+HARMLESS = words("lr lrs rate len str is has get log logs logger logging device")
+HARMLESS_BEGINNINGS = tuple(
+    words(
+        """sav checkpoint ckpt print state load schedul warmup repr count isinstance report record
+        writ track watch summar format"""
+    )
 )
 """Functions that are given an optimizer to read it, set its rate or save it, by whole words and by
 their beginnings: test_twins.py, a helper out of sight."""
@@ -65,8 +69,8 @@ def is_class(name: str) -> bool:
     return CLASS.match(name) is not None
 
 
-def is_accumulation(words: set[str]) -> bool:
-    return any(ACCUMULATES.search(word) for word in words)
+def is_accumulation(names: set[str]) -> bool:
+    return any(ACCUMULATES.search(name) for name in names)
 
 
 @lru_cache(maxsize=4096)
@@ -98,8 +102,8 @@ def sees_to_rate(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_harmless(name: str) -> bool:
-    words = [word.lower() for word in WORD.findall(name)]
-    return any(word in HARMLESS or word.startswith(HARMLESS_BEGINNINGS) for word in words)
+    found = [word.lower() for word in WORD.findall(name)]
+    return any(word in HARMLESS or word.startswith(HARMLESS_BEGINNINGS) for word in found)
 
 
 @lru_cache(maxsize=4096)

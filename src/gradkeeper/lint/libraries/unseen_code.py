@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 
 PARAMETERS = words("parameters named_parameters")
-OF_TEXTS = words("lower upper casefold title strip lstrip rstrip")
+OF_TEXTS = words(
+    """lower upper casefold title strip lstrip rstrip startswith endswith replace split rsplit
+    partition rpartition removeprefix removesuffix isdigit isalpha splitlines"""
+)
 """What these make of a text is the same whenever they are asked."""
 MOST_OBJECTS = 64
 """Objects that are looked into for an optimizer or a network."""
@@ -105,9 +108,10 @@ def unseen(what: Value, call: Call) -> Value:
     inside = bool(m.loops)
     fresh = inside and not values and not what.fixed
     # Asked for again in the next round, it may say something else.
-    same = isinstance(what, Constant) or (last in OF_TEXTS and not values)
+    same = isinstance(what, Constant) or last in OF_TEXTS
     settled = None if same or not inside else False
-    result = m.unknown(f"{what.text}()", what, *values, element=fresh, fixed=settled)
+    shown = ", ".join(value.text for value in values) if last in OF_TEXTS else ""
+    result = m.unknown(f"{what.text}({shown})", what, *values, element=fresh, fixed=settled)
     if result.fixed and (id(m.node) in m.facts.makers or guesses.is_class(last)):
         made = m.state(Roles).made
         number = made[result.key] = made.get(result.key, 0) + 1
