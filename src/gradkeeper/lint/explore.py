@@ -24,12 +24,13 @@ FREE_SPLITS = 1
 MOST_TRIALS = 3
 """Runs with a finding that are tried, until one stands."""
 MOST_VERIFIED = 24
+"""Runs more, of one beginning, that may be made to try what was found."""
 MOST_FLIPS = 6
 """Settings that are changed one by one, to see which of them a finding depends on."""
 MOST_BLAMED = 3
 """Settings that are left out of a group one by one, since nothing trained; then halves tell."""
 MOST_ROUNDS = 12
-"""Batches of an epoch that are rehearsed for the sake of loops that leave some out."""
+"""Batches of an epoch that are rehearsed, at most, for the sake of loops that leave some out."""
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 MOST_GATES = 3
 """Tests around a loop that are answered the other way, one after the other, to come to it."""

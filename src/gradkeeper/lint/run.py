@@ -33,7 +33,9 @@ from gradkeeper.model.rule import Rule
 from gradkeeper.model.site import Site
 
 OPERATIONS = 160_000
+"""What one run may cost at most: one that has begun is worth more than another one."""
 TOTAL = 40_000
+"""What the runs of a file may cost together before no further one begins."""
 MOST_STARTS = 24
 """A run begins again for each branch that turns out to do something."""
 OF_A_FILE = 10_000

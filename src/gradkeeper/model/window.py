@@ -25,7 +25,7 @@ class Window:
 
 def window_of(credits: Iterable[Credit], batch: int, last: Window | None) -> Window | None:
     """The window these backwards make; of several losses, the one with the most batches, and
-    rather one that no other optimizer has spent before: leftovers of its loss fill no window.
+    rather one that no step has spent before: leftovers of another optimizer's fill no window.
 
     Accounts hold backwards in different orders: what came first counts first.
     """

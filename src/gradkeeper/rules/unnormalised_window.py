@@ -2,7 +2,8 @@
 
 Each `backward()` adds the gradient of one batch's mean loss. After N of them the sum is N times
 the gradient of the big batch that accumulation is meant to imitate: an N times larger learning
-rate with SGD, a wrong clipping threshold and weight decay with anything else.
+rate with SGD, and with any optimizer a clipping threshold that means something else. Adam divides
+by the size of its gradients, which hides the factor, but for its eps and for L2 decay.
 
 ```python bad
 import torch

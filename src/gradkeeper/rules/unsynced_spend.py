@@ -10,7 +10,7 @@ DDP decides at the forward whether this backward will exchange, so that a flag
 
 Gradients that the program itself sums over the ranks, by `all_reduce`, are exchanged.
 
-```python bad runtime
+```python bad
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -32,7 +32,7 @@ To see it, compare a weight on two ranks after a few steps.
 To fix it, leave `no_sync()`, or call `set_requires_gradient_sync(True)`, before the window's last
 forward and backward.
 
-```python good runtime
+```python good
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
