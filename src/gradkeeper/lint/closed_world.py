@@ -26,8 +26,8 @@ CLOSED = {
 }
 """By rule: where the world of a run may not be open for it to speak, see `openings`."""
 FROM_ABSENCE = frozenset({"GK103", "GK105", "GK106", "GK107", "GK307", "GK401", "GK602"})
-"""Rules that conclude from what did not happen: silent unless the run came to its end and each of its
-settings was tried both ways, and never told under a setting."""
+"""Rules that conclude from what did not happen: silent unless the run came to its end and each of
+its settings was tried both ways, and never told under a setting."""
 
 
 def openings(tape: RunTape, root: Root) -> frozenset[str]:
