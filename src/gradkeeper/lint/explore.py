@@ -10,6 +10,7 @@ from gradkeeper.lint.closed_world import FROM_ABSENCE
 from gradkeeper.lint.coverage import says_backward
 from gradkeeper.lint.doubts import may_speak
 from gradkeeper.lint.interpreter.plan import ONCE_AT, Mode, Plan, Question
+from gradkeeper.lint.interpreter.syntax import LOOPS
 from gradkeeper.lint.libraries.tensors import Finite
 from gradkeeper.lint.roots import WINDOW, Root
 from gradkeeper.lint.run import Key, Program, Run, rehearse
@@ -31,7 +32,6 @@ MOST_BLAMED = 3
 """Settings that are left out of a group one by one, since nothing trained; then halves tell."""
 MOST_ROUNDS = 12
 """Batches of an epoch that are rehearsed, at most, for the sake of loops that leave some out."""
-LOOPS = (ast.For, ast.AsyncFor, ast.While)
 MOST_GATES = 3
 """Tests around a loop that are answered the other way, one after the other, to come to it."""
 MOST_AT_A_GATE = 3

@@ -1,7 +1,8 @@
 """The only place that may look at the user's names.
 
-An entry says what something unknown is taken for, where its use does not tell. It never raises or
-silences a finding by itself. Each names the labelled case that needs it; one that none needs goes.
+An entry says what something unknown is taken for, or what code out of sight may do, where its use
+does not tell. No rule looks at names: a finding is always about what happens to gradients then.
+Entries name a labelled case that needs them, but for those that many need; what none needs goes.
 """
 
 from __future__ import annotations
