@@ -677,6 +677,9 @@ class Param(Value):
         moved(m, self.leaves, (change,))
         return self
 
+    def set_item(self, m: Machine, key: Value, value: Value) -> None:
+        moved(m, self.leaves, (value,))
+
     def operate(self, m: Machine, sign: str, other: Value, *, swapped: bool = False) -> Value:
         return mix(m, self.text, self, other)
 
@@ -759,6 +762,12 @@ class ParamMethod(Value):
             return m.unknown("handle")
         return mix(m, self.of.text, self.of, *call.values())
 
+    def set_item(self, m: Machine, key: Value, value: Value) -> None:
+        """`p.ds_tensor[:n] = ...`: what a framework keeps at a parameter may be its weights."""
+        m.escape(value)
+        if not isinstance(value, Constant):
+            moved(m, self.of.leaves, ())
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParamData(Value):
@@ -787,6 +796,10 @@ class ParamData(Value):
 
     def augment(self, m: Machine, sign: str, change: Value) -> Value | None:
         moved(m, self.of.leaves, (change,))
+        return self
+
+    def item(self, m: Machine, key: Value) -> Value:
+        """A view: what is done in place to a part is done to the weights."""
         return self
 
     def set_item(self, m: Machine, key: Value, value: Value) -> None:
@@ -893,6 +906,10 @@ class Grad(Value):
         adds = sign in "+-"
         tape.note(m, ev.Adjust, self.of.leaves, guarded=self._guarded(m), adds=adds)
         return self
+
+    def item(self, m: Machine, key: Value) -> Value:
+        self.read(m)
+        return Tensor(self.text, frozenset(), frozenset((GRADIENT,)))
 
     def set_item(self, m: Machine, key: Value, value: Value) -> None:
         if isinstance(key, Slice) and key.takes_all and _is_zero(value):
