@@ -29,6 +29,8 @@ class _LoopStory:
 
     rehearsals: int = 0
     most_rounds: int = 0
+    credited: bool = False
+    """A loss was sent back in it."""
     stepped: bool = False
     through: bool = False
     begins: dict[str, None] = field(default_factory=dict)
@@ -68,6 +70,7 @@ class Coverage:
             story.rehearsals += 1
             story.begins[begin] = None
             story.most_rounds = max(story.most_rounds, rounds)
+            story.credited = story.credited or id(node) in tape.crediting_loops
             story.stepped = story.stepped or steps > 0
             story.through = story.through or (ended and rounds >= ROUNDS and steps > 0)
             story.windows.add(window)
@@ -112,7 +115,7 @@ class Coverage:
         if story.doubts and not story.clear:
             return next(iter(story.doubts))
         if not story.stepped:
-            return "no step follows its backward"
+            return "no step follows its backward" if story.credited else "it comes to no backward"
         return "it is left in its first round"
 
 

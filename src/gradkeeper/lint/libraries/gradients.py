@@ -71,7 +71,9 @@ def add_gradients(
     for leaf in wanted:
         leaf.used_at_rest = leaf.used_at_rest or leaf.resting
     tape.backwards += 1
-    tape.waiting_loops.update(id(loop.node) for loop in m.loops)
+    around = {id(loop.node) for loop in m.loops}
+    tape.crediting_loops |= around
+    tape.waiting_loops |= around
     _begin_batch(m, tape, sources)
     name = scaler or tensor.scaler
     tape.note(

@@ -86,6 +86,8 @@ class RunTape:
         self.steps = 0
         self.loops: dict[ast.AST, int] = {}
         """Training loops that were run, with the number of their rounds."""
+        self.crediting_loops: set[int] = set()
+        """Loops in a round of which a loss was sent back."""
         self.waiting_loops: set[int] = set()
         """Loops whose gradients wait for a step."""
         self.steps_by_loop: dict[int, int] = {}
