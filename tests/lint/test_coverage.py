@@ -124,7 +124,10 @@ def test_weights_that_are_moved_by_hand_are_a_step() -> None:
         (RIGHT + "\nbreak", "first round"),
         ("optimizer.zero_grad()\nmodel(x).mean().backward()", "no step follows"),
         ("if False:\n    model(x).mean().backward()\n    optimizer.step()", "comes to no backward"),
-        ("def closure():\n    model(x).mean().backward()\noptimizer.step()", "comes to no backward"),
+        (
+            "def closure():\n    model(x).mean().backward()\noptimizer.step()",
+            "comes to no backward",
+        ),
     ],
 )
 def test_a_loop_that_is_not_rehearsed_says_why(body: str, why: str) -> None:
