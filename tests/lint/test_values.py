@@ -37,6 +37,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.distributed.fsdp import fully_shard
 from lightning.fabric import Fabric
 import gradkeeper, diffusers, pytorch_optimizer
+import torch_xla.distributed.parallel_loader
 from tqdm import tqdm
 import somewhere
 from somewhere import strange
@@ -181,6 +182,8 @@ batch = next(batches)
 norm = nn.utils.clip_grad_norm_(net.parameters(), 1.0)
 finite, is_finite = torch.isfinite(norm), math.isfinite(float(norm))
 saved, loaded = net.state_dict(), torch.load("x.pt")
+kept_vars, captured = net.state_dict(keep_vars=True), torch.cuda.CUDAGraph()
+on_devices = torch_xla.distributed.parallel_loader.ParallelLoader(loader, [])
 no_sync, sync = wrapped.no_sync, wrapped.no_sync()
 copied = copy.deepcopy(net)
 array, rows = np.zeros(3), np.linspace(0, 1)
