@@ -423,7 +423,7 @@ def mix(m: Machine, text: str, *values: Value) -> Tensor:
     for part in flatten(list(values)):
         if type(part) is Constant:
             continue
-        if modes.grown and isinstance(part, Unknown):
+        if modes.grown and isinstance(part, (Unknown, Grad)):
             part = modes.grown.get(part.key) or part
         if isinstance(part, Tensor):
             scaler = scaler or part.scaler
@@ -853,18 +853,27 @@ class Grad(Value):
         return guards.asked_by_now(m) or all(leaf in guards.asked for leaf in atoms(self.of.leaves))
 
     def attribute(self, m: Machine, name: str) -> Value:
+        grown = self._grown(m)
+        if grown is not None:
+            return grown.attribute(m, name)
         if name == "data":
             return self
-        if name in ("zero_", "detach_", "requires_grad_"):
-            return BuiltIn(name, lambda call: self._in_place(call, name))
         if name.endswith("_") and not name.startswith("__"):
             return BuiltIn(name, lambda call: self._in_place(call, name))
         if name in PLAIN_ATTRIBUTES:
             return m.unknown(f"{self.text}.{name}", fixed=False)
         return BuiltIn(name, lambda call: self._read(call))
 
+    def _grown(self, m: Machine) -> Tensor | None:
+        """What it was made into in place: an input of the next round, that collects gradients."""
+        return m.state(Modes).grown.get(self.key)
+
     def _in_place(self, call: Call, name: str) -> Value:
         m, tape = call.m, call.m.state(RunTape)
+        if name == "requires_grad_" and not call.values():
+            made = m.state(Modes).grown[self.key] = Tensor(self.text)
+            made.collect()
+            return made
         if name in ("detach_", "requires_grad_"):
             # Always followed by zero_(), and as careless about None.
             return self
@@ -922,6 +931,9 @@ class Grad(Value):
             set_grad(m, self.of, value)
 
     def operate(self, m: Machine, sign: str, other: Value, *, swapped: bool = False) -> Value:
+        grown = self._grown(m)
+        if grown is not None:
+            return grown.operate(m, sign, other, swapped=swapped)
         self.read(m)
         return Tensor(self.text, frozenset(), frozenset((GRADIENT,)))
 
