@@ -276,6 +276,49 @@ def test_a_trunk_that_trains_with_two_heads_over_a_window_is_silent() -> None:
     assert script.alarms() == []
 
 
+SHARED = """\
+import torch
+own = SGD(trunk)
+joint = SGD(trunk, head)
+for x in loader:
+    own.zero_grad()
+    own_loss.backward()
+    own.step()
+    joint.zero_grad()
+    joint_loss.backward()
+    joint.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("zeroed", "line", "alarms"),
+    [
+        (False, "joint_loss.backward()", ["GK104:10"]),
+        (True, "joint_loss.backward()", []),
+        (False, "own_loss.backward()", []),
+    ],
+    ids=["left over", "zeroed between", "of one line"],
+)
+def test_what_another_one_has_applied_to_the_same_weights_is_left_over(
+    zeroed: bool, line: str, alarms: list[str]
+) -> None:
+    script = Script(SHARED)
+    script.adopt("own =", optimizer="own", accounts=("trunk",))
+    script.adopt("joint =", optimizer="joint", accounts=("trunk", "head"))
+    for _ in range(3):
+        script.fetch()
+        script.zero("own.zero_grad()", accounts=("trunk", "head"))
+        script.backward("own_loss.backward()", accounts=("trunk", "head"))
+        script.spend("own")
+        if zeroed:
+            script.zero("joint.zero_grad()", accounts=("trunk", "head"))
+        script.backward(line, accounts=("trunk", "head"))
+        script.spend("joint")
+    script.close()
+
+    assert script.alarms() == alarms
+
+
 def test_a_share_of_the_critic_that_outlives_its_batch_is_reported() -> None:
     """TD3: the actor's loss runs through one of two critics."""
     script = Script(LOOP)

@@ -44,8 +44,10 @@ def openings(tape: RunTape, root: Root) -> frozenset[str]:
     wrapper       unseen code around an optimizer is stepped, and nobody is seen to zero it
     network       whoever builds the one where the run began may hand it to an optimizer
     caller        an unseen one hands in what may be made of parameters that were there before
+    unsure        whether two optimizers own the same ones: networks made by unseen code may look
+                  alike, and what is told apart by a condition on names may not be what it seems
     """
-    found = set()
+    found: set[str] = set()
     if tape.unseen or any(not owner.known or owner.escaped for owner in tape.owners):
         found.add("optimizer")
     if _take_turns(tape, [owner for owner in tape.owners if not owner.known]):
@@ -65,6 +67,10 @@ def openings(tape: RunTape, root: Root) -> frozenset[str]:
     open_losses = any(note.open for note in tape.notes if note.kind is ev.Backward)
     if open_losses and any(leaf.elsewhere for leaf in owned):
         found.add("loss")
+    if any(leaf.elsewhere or leaf.known for leaf in owned) or not all(
+        owner.whole for owner in tape.owners
+    ):
+        found.add("unsure")
     if tape.begun_in_a_network:
         found.add("network")
     if _comes_from_callers(tape, root):

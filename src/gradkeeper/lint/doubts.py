@@ -24,6 +24,8 @@ def may_speak(run: Run, finding: Finding) -> bool:
         return False
     if rule == "GK102" and (_loses_a_loss(run) or _loses_this_loss(run.tape, finding)):
         return False  # perhaps it was that loss which seems to be thrown away
+    if rule == "GK104" and "unsure" in run.openings and finding.where("spent"):
+        return False  # perhaps no weights belong to both of them
     if rule == "GK103" and _only_draws_a_schedule(run.tape, finding):
         return False
     if rule == "GK107" and (run.passes_by_a_step or (run.partial and not run.steps)):

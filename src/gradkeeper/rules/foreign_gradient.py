@@ -45,18 +45,22 @@ for x in torch.randn(6, 8, 4):
     actor_opt.step()
 ```
 
+Where two optimizers own the same weights, what one of them has applied is left over for the other
+as well: it would be applied twice, the second time to weights for which it was not computed.
+
 One loss for two optimizers is fine, and so are losses that meet on purpose: in a trunk that trains
 with two heads, or in a network whose own loss runs through the other optimizer's parameters too.
 Where the order of calls cannot tell what is meant, the rule keeps silent.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from gradkeeper.model.account import Account, Lot
 from gradkeeper.model.credit import Credit
 from gradkeeper.model.entry import Entry
 from gradkeeper.model.events import Step
 from gradkeeper.model.finding import Because, Finding, Severity
-from gradkeeper.model.optimizer import BY_HAND
+from gradkeeper.model.optimizer import BY_HAND, Optimizer
 from gradkeeper.model.rule import Rule
 from gradkeeper.model.site import variable
 
@@ -65,28 +69,62 @@ rule = Rule("GK104", "foreign-gradient", Severity.ERROR, __doc__)
 
 @rule.at(Step)
 def check(entry: Entry[Step]) -> Iterator[Finding]:
-    if len(entry.spent) < 2 or entry.owner is None:
-        return
     own = [credit for credit in entry.spent if not credit.spent_by and not credit.by_hand]
     spent = [credit for credit in entry.spent if credit.spent_by and not _of_one(credit, own)]
-    foreign = next((credit for credit in spent if own and _leaked(credit, own, entry)), None)
-    if foreign is None:
+    if entry.owner is None or not own:
         return
-    here, owner = entry.event.site, entry.owner
-    others = ", ".join(f"`{variable(name)}`" for name in sorted(foreign.spent_by))
-    line, mine = foreign.site.seen_from(here), own[0].site
-    own_loss = "by the same line" if mine == foreign.site else f"of {mine.brief_from(here)}"
-    yield rule.found(
+    foreign = next((credit for credit in spent if _leaked(credit, own, entry)), None)
+    if foreign is not None:
+        fills = Because(
+            "foreign", foreign.site, f"also fills the gradients of `{entry.owner.variable}`"
+        )
+        yield _found(entry, entry.owner, own[0], foreign.spent_by, [fills])
+        return
+    for mine, lot in _applied_before(entry.before.values(), own, entry.owner):
+        reasons = [
+            Because("foreign", lot.site, "the gradient of another optimizer's loss"),
+            Because("spent", lot.spent_at, "was applied to these weights here already"),
+        ]
+        yield _found(entry, entry.owner, mine, lot.owners, reasons)
+        return
+
+
+def _found(
+    entry: Entry[Step],
+    owner: Optimizer,
+    mine: Credit,
+    spent_by: frozenset[str],
+    reasons: list[Because],
+) -> Finding:
+    here, foreign = entry.event.site, reasons[0].site
+    others = ", ".join(f"`{variable(name)}`" for name in sorted(spent_by - {BY_HAND}))
+    own_loss = "by the same line" if mine.site == foreign else f"of {mine.site.brief_from(here)}"
+    return rule.found(
         entry,
-        f"step() also applies the gradient of {line}, left over from the loss of {others}",
-        detail=f"account {owner.named_from(here)}: credited on {foreign.site.brief_from(here)} "
+        f"step() also applies the gradient of {foreign.seen_from(here)}, left over from the loss "
+        f"of {others}",
+        detail=f"account {owner.named_from(here)}: credited on {foreign.brief_from(here)} "
         f"beside its own loss {own_loss}, not zeroed in between",
-        remedy=f"{owner.variable}.zero_grad() right before backward() on {mine.seen_from(here)}",
-        because=[
-            Because("foreign", foreign.site, f"also fills the gradients of `{owner.variable}`"),
-            Because("credited", mine, "its own loss, added on top"),
-        ],
+        remedy=f"{owner.variable}.zero_grad() right before backward() on "
+        f"{mine.site.seen_from(here)}",
+        because=[*reasons, Because("credited", mine.site, "its own loss, added on top")],
     )
+
+
+def _applied_before(
+    accounts: Iterable[Account], own: list[Credit], owner: Optimizer
+) -> Iterator[tuple[Credit, Lot]]:
+    """What another optimizer has applied to the very weights that this loss came to after that.
+
+    The two may share weights on purpose. But this gradient would then be applied twice, the second
+    time to weights for which it was not computed.
+    """
+    for account in accounts:
+        came = [credit for credit in own if credit.number in account.fresh]
+        for lot in account.lots:
+            others = lot.owners - {BY_HAND}
+            if came and others and owner.name not in others and lot.site != came[0].site:
+                yield came[0], lot
 
 
 def _of_one(credit: Credit, own: list[Credit]) -> bool:

@@ -133,7 +133,8 @@ class Optimizer(StandIn):
                 self.owner.known = False
         else:
             before = len(tape.notes)
-            leaves, _ = parameters_in(m, value, use)
+            leaves, whole = parameters_in(m, value, use)
+            self.owner.whole = self.owner.whole and whole
             self.owner.escaped = any(note.kind is ev.Exhaust for note in tape.notes[before:])
             self._adopt(m, tape, leaves)
             if not leaves and not self.owner.escaped:
@@ -155,6 +156,7 @@ class Optimizer(StandIn):
         """A class of the program will hand these on in its own time: nothing is used up yet."""
         value = value.resolve(m)
         leaves = list(leaves_in(value.sources()))
+        self.owner.whole = False
         if leaves:
             self._adopt(m, m.state(RunTape), sorted(leaves, key=lambda leaf: leaf.name))
         elif isinstance(value, (Params, OneShot)):
@@ -169,6 +171,7 @@ class Optimizer(StandIn):
             self.owner.known = False
             return []
         leaves, whole = parameters_in(m, params, use)
+        self.owner.whole = self.owner.whole and whole
         if not leaves and not whole:
             self.owner.known = False
         if isinstance(group, Dict) and leaves:

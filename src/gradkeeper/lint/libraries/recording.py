@@ -30,6 +30,8 @@ class RecordedOwner:
     leaves: dict[Leaf, None] = field(default_factory=dict)
     known: bool = True
     """Its parameters were seen. Else it owns what is settled at the end."""
+    whole: bool = True
+    """It owns all that it was given, as far as that was seen: no part of an unseen function's."""
     stateful: bool = True
     inherited: bool = False
     """An attribute of an object of the program, which a base class set that is not seen."""
