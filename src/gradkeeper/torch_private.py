@@ -430,12 +430,26 @@ FIRST_TICK = "_initial_step"
 
 
 class SavedStorage:
-    """Knows a storage again, and does not keep its memory."""
+    """Knows a storage again, and does not keep its memory. `extent`: which of it was saved."""
 
-    def __init__(self, storage: Any) -> None:
+    def __init__(self, tensor: Tensor) -> None:
         from torch.multiprocessing.reductions import StorageWeakRef
 
-        self._reference = StorageWeakRef(storage)
+        self._reference = StorageWeakRef(tensor.untyped_storage())
+        self.extent = extent_of(tensor)
+
+    def widen(self, other: "SavedStorage") -> None:
+        """More of the same storage was saved."""
+        (begin, end), (its_begin, its_end) = self.extent, other.extent
+        self.extent = (min(begin, its_begin), max(end, its_end))
+
+
+def extent_of(tensor: Tensor) -> tuple[int, int]:
+    """From where to where a tensor lies in its storage, in bytes."""
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    last = sum((length - 1) * stride for length, stride in steps)
+    begin, size = int(tensor.storage_offset()), tensor.element_size()
+    return begin * size, (begin + int(last) + 1) * size
 
 
 def storage_key(tensor: Tensor) -> int:
@@ -455,7 +469,8 @@ def saved_storages(node: Any) -> dict[int, SavedStorage]:
                     continue  # of another torch, or with a hook
                 tensor = value.data
                 if isinstance(tensor, Tensor) and tensor.layout is torch.strided:
-                    found[storage_key(tensor)] = SavedStorage(tensor.untyped_storage())
+                    new = SavedStorage(tensor)
+                    found.setdefault(storage_key(tensor), new).widen(new)
     return found
 
 

@@ -10,6 +10,7 @@ arrivals        where the user's code is: its line, its loop's round, the calls 
 loops           whether a loop went round, by its bytecode: where no loader tells
 loaders         what loaders tell: batches, epochs, their order, and where to go on
 inner_batches   whether an inner loop's losses come from one batch or from several
+lasting_data    which data was there before a round: rows of a dataset are no parts of a batch
 accounts        the accounts that events speak of: opened, split, cleared; one thread for each
 gradients       cohorts of parameters that move together, and what was last seen of each gradient
 backwards       what a backward credits

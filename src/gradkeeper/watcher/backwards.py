@@ -21,6 +21,7 @@ from gradkeeper.watcher.gradient_sync import GradientSync, unsharded_by_fsdp
 from gradkeeper.watcher.gradients import Cohort, Mark
 from gradkeeper.watcher.inner_batches import InnerBatches
 from gradkeeper.watcher.kept_graphs import KeptGraphs
+from gradkeeper.watcher.lasting_data import lasting_data
 from gradkeeper.watcher.loss_graph import (
     UNKNOWN,
     BackwardReach,
@@ -227,7 +228,8 @@ class Backwards:
                 self._inner.forget(site)
             return
         line.inner = True
-        if self._inner.another(loop, site, tensors, self._optimizers.constants()):
+        constants = self._optimizers.constants()
+        if self._inner.another(loop, site, tensors, constants, lambda: lasting_data(rounds)):
             self._arrivals.another_batch(site)
         if self._inner.is_beyond_doubt(loop):
             rounds.bringing.add(loop)

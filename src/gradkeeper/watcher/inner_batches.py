@@ -3,14 +3,17 @@ the same of losses that follow on several batches fetched in a row.
 
 Tasks and time steps of one batch share data: what their graphs hold lies in the same memory, be it
 the batch, a part of it, or a state that goes from one step to the next. Batches share nothing, and
-what is computed from one comes after the backward of the one before.
+what is computed from one comes after the backward of the one before. Only where they are rows of
+one dataset do they lie in its memory, each in a place of its own: see lasting_data.py.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 
 from gradkeeper.torch_private import SavedStorage, made_at, saved_storages, storage_key
+from gradkeeper.watcher.lasting_data import LastingData
 from gradkeeper.watcher.loops import InnerLoop
 from gradkeeper.watcher.loss_graph import is_scaled, nodes_of
 
@@ -43,10 +46,15 @@ class InnerBatches:
         self._before[line] = _held(losses, set())
 
     def another(
-        self, source: BatchSource, line: object, losses: list[torch.Tensor], constant: set[int]
+        self,
+        source: BatchSource,
+        line: object,
+        losses: list[torch.Tensor],
+        constant: set[int],
+        lasting: Callable[[], list[LastingData]] = list,
     ) -> bool:
         """Whether a round of an inner loop has brought another batch. `constant`: storages that
-        belong to modules, not to data."""
+        belong to modules, not to data; `lasting`: data that was there before the loop around."""
         apart = self._apart.get(source, 0)
         before = self._before.get(line)
         if apart < 0:
@@ -55,6 +63,7 @@ class InnerBatches:
         if before is None or not now.storages:
             return False
         shares = now.storages.keys() & before.storages.keys() - constant
+        shares = shares and _that_are_no_rows(shares, now, before, lasting())
         if shares or now.begun < before.seen or now.parameters != before.parameters:
             self._apart[source] = -1
             self._before.pop(line)
@@ -72,6 +81,21 @@ class InnerBatches:
         self._before.pop(line, None)
 
 
+def _that_are_no_rows(
+    storages: set[int], now: HeldByGraph, before: HeldByGraph, lasting: list[LastingData]
+) -> set[int]:
+    """Of these storages, those of which the two losses have more than rows of a dataset."""
+    return {
+        key
+        for key in storages
+        if not any(
+            data.storage == key
+            and data.has_as_rows(now.storages[key].extent, before.storages[key].extent)
+            for data in lasting
+        )
+    }
+
+
 def _held(losses: list[torch.Tensor], constant: set[int]) -> HeldByGraph:
     parameters: set[int] = set()
     own: set[int] = set(constant)
@@ -83,8 +107,8 @@ def _held(losses: list[torch.Tensor], constant: set[int]) -> HeldByGraph:
             own.add(storage_key(node.variable))
             continue
         begun = min(begun, made_at(node))
-        if not is_scaled(node):
-            storages |= saved_storages(node)
+        for key, storage in () if is_scaled(node) else saved_storages(node).items():
+            storages.setdefault(key, storage).widen(storage)
     kept = {key: storage for key, storage in storages.items() if key not in own}
     return HeldByGraph(frozenset(parameters), kept, begun, seen)
 

@@ -6,11 +6,13 @@ one batch; inner_batches.py tells.
 """
 
 import dis
+import functools
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from types import CodeType, FrameType
-from typing import Any
+from types import CellType, CodeType, FrameType, FunctionType, MethodType
+from typing import Any, NamedTuple
 
 from gradkeeper.source_line import Sites
 from gradkeeper.watcher.search import variables_of
@@ -20,6 +22,8 @@ MOST_TARGETS = 4
 MOST_USUAL = 256
 DEPTH = 3
 """How many calls deep a mention of `step` is looked for."""
+MOST_WRAPPED = 2
+"""Functions around another one."""
 
 
 @dataclass(frozen=True)
@@ -273,6 +277,22 @@ class Rounds:
         self._epochs[source] = now
         return Round(source, new_epoch=known and (begins or before != now))
 
+    def standing(self) -> tuple[list[FrameType], int, CodeLoop] | None:
+        """The user's frames, and the loop that steps around where they are: in which one, and what.
+
+        Where none is known to step yet, the outermost one of a script.
+        """
+        frames = self._user_frames()
+        for depth in range(len(frames) - 1, -1, -1):
+            loop = self._around(frames, depth)
+            if loop is not None:
+                return frames, depth, loop
+        if not frames or frames[0].f_code.co_name != "<module>":
+            return None
+        loops = [loop for loop in self._loops_of(frames[0].f_code) if loop.holds(frames[0].f_lasti)]
+        outermost = max(loops, key=lambda loop: loop.end - loop.start, default=None)
+        return None if outermost is None else (frames, 0, outermost)
+
     def _outer(self, frame: FrameType, loop: CodeLoop) -> list[CodeLoop]:
         return [
             other
@@ -374,38 +394,107 @@ def _stored(instruction: dis.Instruction) -> list[str]:
     return []
 
 
-def _mentions_step(
-    code: CodeType, names: dict[str, Any], depth: int, within: CodeLoop | None = None
-) -> bool:
-    called = [name for offset, name in _loads(code) if within is None or within.holds(offset)]
-    if "step" in called:
-        return True
-    if depth == 0:
-        return False
-    return any(
-        _mentions_step(function, names, depth - 1)
-        for name in dict.fromkeys(called)
-        for function in _functions(names, name)
-        if function is not code
-    )
+class SetInLoop(NamedTuple):
+    """What the rounds of a loop set: variables, and attributes of whatever object."""
+
+    variables: set[str]
+    attributes: set[str]
+
+
+def set_in(code: CodeType, loop: CodeLoop, names: dict[str, Any]) -> SetInLoop:
+    """Also by the functions that it calls, as far as that lasts when they return."""
+    found = SetInLoop(set(), set())
+    for called, within in _codes(code, names, DEPTH, loop):
+        for kind, offset, name in _stored_by(called):
+            if within is not None and not within.holds(offset):
+                continue
+            if kind == "STORE_ATTR":
+                found.attributes.add(name)
+            elif kind == "STORE_GLOBAL" or called is code:
+                found.variables.add(name)
+    return found
 
 
 @lru_cache(maxsize=MOST_USUAL)
-def _loads(code: CodeType) -> list[tuple[int, str]]:
-    """The names that it loads, with their offsets. Kept as loops are."""
-    loads = ("LOAD_METHOD", "LOAD_ATTR", "LOAD_GLOBAL", "LOAD_NAME")
-    found = [
-        instruction for instruction in dis.get_instructions(code) if instruction.opname in loads
+def _stored_by(code: CodeType) -> list[tuple[str, int, str]]:
+    """The names that it sets, how, and where."""
+    found = []
+    for instruction in dis.get_instructions(code):
+        attribute = instruction.opname == "STORE_ATTR"
+        for name in [str(instruction.argval)] if attribute else _stored(instruction):
+            found.append((instruction.opname, instruction.offset, name))
+    return found
+
+
+def _mentions_step(
+    code: CodeType, names: dict[str, Any], depth: int, within: CodeLoop | None = None
+) -> bool:
+    return any(
+        "step" in _loaded(called, ATTRIBUTES, inside)
+        or ("step" in _loaded(called, NAMES, inside) and callable(names.get("step")))
+        for called, inside in _codes(code, names, depth, within)
+    )
+
+
+def _codes(
+    code: CodeType, names: dict[str, Any], depth: int, within: CodeLoop | None = None
+) -> Iterator[tuple[CodeType, CodeLoop | None]]:
+    """This code, or a loop of it, and that of functions that it may call."""
+    yield code, within
+    if depth == 0:
+        return
+    for name in dict.fromkeys(_loaded(code, ATTRIBUTES | NAMES, within)):
+        for function in _functions(names, name):
+            if function is not code:
+                yield from _codes(function, names, depth - 1)
+
+
+ATTRIBUTES = frozenset({"LOAD_METHOD", "LOAD_ATTR"})
+NAMES = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
+
+
+def _loaded(code: CodeType, kinds: frozenset[str], within: CodeLoop | None) -> list[str]:
+    return [
+        name
+        for kind, offset, name in _loads(code)
+        if kind in kinds and (within is None or within.holds(offset))
     ]
-    return [(load.offset, str(load.argval)) for load in found]
+
+
+@lru_cache(maxsize=MOST_USUAL)
+def _loads(code: CodeType) -> list[tuple[str, int, str]]:
+    """The names that it loads, how, and where. Kept as loops are."""
+    kinds = ATTRIBUTES | NAMES
+    found = [
+        instruction for instruction in dis.get_instructions(code) if instruction.opname in kinds
+    ]
+    return [(load.opname, load.offset, str(load.argval)) for load in found]
 
 
 def _functions(names: dict[str, Any], name: str) -> list[CodeType]:
     """The code that a name may stand for: a function of the module, or a method of its classes."""
     found = [vars(value).get(name) for value in list(names.values()) if type(value) is type]
     found.append(names.get(name))
-    codes = (getattr(function, "__code__", None) for function in found)
-    return [code for code in codes if isinstance(code, CodeType)]
+    return [code for function in found for code in _behind(function, MOST_WRAPPED)]
+
+
+def _behind(function: object, depth: int) -> Iterator[CodeType]:
+    """The code of a function, and of those that it wraps: a decorator's, that of `partial()`."""
+    if type(function) is functools.partial:
+        yield from _behind(function.func, depth)
+    elif isinstance(function, MethodType | staticmethod | classmethod):
+        yield from _behind(function.__func__, depth)
+    elif type(function) is FunctionType:
+        yield function.__code__
+        for cell in function.__closure__ or () if depth else ():
+            yield from _behind(_content(cell), depth - 1)
+
+
+def _content(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # it is not filled yet
+        return None
 
 
 class FrameToken:

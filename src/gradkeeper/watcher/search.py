@@ -53,22 +53,23 @@ def _held_by(value: Any, kind: type) -> list[Any]:
         return list(value)
     if kind is dict:
         return list(value.values())
-    if kind.__flags__ & HEAP and not issubclass(kind, type):
-        with_attributes = _attributes(value)
-        return list(with_attributes.values()) if with_attributes else []
-    return []
+    return list(attributes_of(value).values())
 
 
 HEAP = 1 << 9
 """The flag of classes that a program makes, unlike those built into Python."""
 
 
-def _attributes(value: Any) -> dict[str, Any] | None:
+def attributes_of(value: Any) -> dict[str, Any]:
+    """Those of an object whose class a program makes, as they lie there."""
+    kind = type(value)
+    if not kind.__flags__ & HEAP or issubclass(kind, type):
+        return {}
     try:
         held = object.__getattribute__(value, "__dict__")
     except AttributeError:
-        return None
-    return held if type(held) is dict else None
+        return {}
+    return held if type(held) is dict else {}
 
 
 def variables_of(frame: FrameType) -> dict[str, Any]:
