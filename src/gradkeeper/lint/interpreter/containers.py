@@ -478,13 +478,18 @@ class Slice(Value):
 
     def cut(self, values: list[Value]) -> list[Value]:
         """The elements, where all three bounds are known; else all of them."""
+        rows = self.rows(len(values))
+        return list(values) if rows is None else [values[row] for row in rows]
+
+    def rows(self, size: int) -> range | None:
+        """Which of so many elements it takes; None where a bound is not known."""
         known: list[int | None] = []
         for bound in (self.lower, self.upper, self.step):
             plain = bound.value if isinstance(bound, Constant) else ""
             if plain is not None and not isinstance(plain, int):
-                return list(values)
+                return None
             known.append(plain)
-        return list(values) if known[2] == 0 else values[known[0] : known[1] : known[2]]
+        return None if known[2] == 0 else range(size)[known[0] : known[1] : known[2]]
 
 
 @dataclass(slots=True, eq=False)

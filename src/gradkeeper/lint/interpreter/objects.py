@@ -136,9 +136,12 @@ class Generator(Value):
     def iterate(self, m: Machine) -> Iterator[Value]:
         if self.waiting is None:
             self.waiting = []
-            gathered = self.waiting
+            gathered, since = self.waiting, m.serial
 
             def gather(element: Value) -> bool:
+                nonlocal since
+                m.hands_out(self, since)
+                since = m.serial
                 gathered.append(element)
                 return len(gathered) >= MOST_GATHERED
 

@@ -211,6 +211,8 @@ class State:
         """Those that have to be as they are for what is being run to be run."""
         self.reached: dict[Site, tuple[Hashable, ...]] = {}
         """The same, by where something happened."""
+        self.handed_out: dict[int, tuple[Value, int]] = {}
+        """By serial number of data: which iterator gave it out, and as which of its elements."""
         self.counted_down_from: set[Hashable] = set()
         """Options that loops count down from: whoever sets them begins above zero."""
         self.closed_gates: set[int] = set()
@@ -385,6 +387,11 @@ class State:
             if found.fixed or counts or not isinstance(value, Unknown):
                 fields[name] = found
         return found
+
+    def hands_out(self, of: Value, since: int) -> None:
+        """What was made since then is one element of an iterator, which other data follows."""
+        for serial in range(since + 1, self.serial + 1):
+            self.handed_out[serial] = (of, since)
 
     def _has_counted_on(self, value: Value) -> bool:
         """A counter out of sight, of which a later round finds another number."""

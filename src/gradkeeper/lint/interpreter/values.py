@@ -332,7 +332,10 @@ class Unknown(Value):
         while True:
             text = f"{self.text}[{place}]"
             if fresh or not self.fixed:
-                yield m.unknown(f"{self.text}[i]", self, element=True, data=fresh)
+                since = m.serial
+                made = m.unknown(f"{self.text}[i]", self, element=True, data=fresh)
+                m.hands_out(self, since)
+                yield made
             else:
                 made = m.unknown(text, self, Constant(place), part=True).made_of(TURN)
                 made.named(m, f"{m.labels.get(self.key, self.text)}[{place}]")

@@ -9,6 +9,7 @@ gradients         what happens to gradients and weights: backward(), and by hand
 tensors           tensors, parameters and `.grad`, as a program sees them
 parameters        model.parameters() and its like: which parameters a value stands for
 data              loaders and samplers: what they hand out, in which order, from where on
+datasets          tensors that a program makes itself, their rows, datasets of them
 nn                torch.nn: modules, layers, losses
 optim             torch.optim: optimizers, their groups, schedulers
 amp               torch.amp: autocast and gradient scaling

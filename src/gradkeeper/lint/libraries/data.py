@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint.interpreter.objects import Iterated, Labelled, StandIn, flatten, visible
@@ -66,21 +66,27 @@ class SharedOut(Lendable):
         self.told += 1
 
 
+Batches = Callable[["Machine", int], Value]
+"""What the batch at a place is."""
+
+
 class Loader(Lendable):
     """A DataLoader: hands out batches, as many as the rehearsal has rounds for."""
 
-    __slots__ = ("of", "sampler", "size")
+    __slots__ = ("batches", "of", "sampler", "size")
 
     def __init__(
         self,
         size: int | None = None,
         of: Value | None = None,
         sampler: SharedOut | None = None,
+        batches: Batches | None = None,
     ) -> None:
         super().__init__("loader")
         self.size = size
         self.of = of
         self.sampler = sampler
+        self.batches = batches
 
     def lend(self) -> None:
         super().lend()
@@ -91,8 +97,16 @@ class Loader(Lendable):
         count = 0
         size = None if self.size is None else m.shortened(self.size)
         while size is None or count < size:
+            since = m.serial
+            made = self._batch(m, count)
+            m.hands_out(self, since)
             count += 1
-            yield m.unknown(f"{self.label}[i]", element=True, data=True, fixed=False)
+            yield made
+
+    def _batch(self, m: Machine, place: int) -> Value:
+        if self.batches is not None:
+            return self.batches(m, place)
+        return m.unknown(f"{self.label}[i]", element=True, data=True, fixed=False)
 
     def endless(self) -> bool:
         return self.size is None
@@ -132,8 +146,9 @@ class StatefulLoader(Loader):
         size: int | None = None,
         of: Value | None = None,
         sampler: SharedOut | None = None,
+        batches: Batches | None = None,
     ) -> None:
-        super().__init__(size, of, sampler)
+        super().__init__(size, of, sampler, batches)
         self.told = 0
 
     def iterate(self, m: Machine) -> Iterator[Value]:

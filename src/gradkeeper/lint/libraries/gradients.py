@@ -141,7 +141,21 @@ def _batch_around(m: Machine, fetched: set[int]) -> int | None:
     if not place or not m.fills_window(m.loops[place].node):
         return None
     begun, end = m.loops[place - 1].round_begun, m.loops[place].begun
-    return end if any(begun < serial <= end for serial in fetched) else None
+    there = {serial for serial in fetched if begun < serial <= end}
+    if not there:
+        return None
+    return max(there) if _are_one_of_several(m, there, begun, end) else end
+
+
+def _are_one_of_several(m: Machine, fetched: set[int], begun: int, end: int) -> bool:
+    """An iterator gave this data out, and has given out more by the end."""
+    mine = {m.handed_out[serial] for serial in fetched if serial in m.handed_out}
+    return any(
+        of is other and number != another
+        for of, number in mine
+        for serial, (other, another) in m.handed_out.items()
+        if begun < serial <= end
+    )
 
 
 def _is_the_same(m: Machine, tape: RunTape, sources: Provenance) -> bool:

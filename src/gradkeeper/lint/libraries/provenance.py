@@ -23,9 +23,9 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A source: data that the program made before it began to train."""
+    """A source: data that the program made before it began to train, or rows of it."""
 
-    serial: int
+    of: Hashable
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint.interpreter.objects import (
@@ -35,11 +35,12 @@ from gradkeeper.lint.libraries.data import (
     sampler_in,
     share_out,
 )
+from gradkeeper.lint.libraries.datasets import batches_of, create, tensor_dataset
 from gradkeeper.lint.libraries.gradients import moved, retains, uses_gradient, within_step
 from gradkeeper.lint.libraries.leaves import Leaf, atoms
 from gradkeeper.lint.libraries.nn import Module, StateDict, module_of
 from gradkeeper.lint.libraries.parameters import parameters_in
-from gradkeeper.lint.libraries.provenance import Fetched, Made, Modes
+from gradkeeper.lint.libraries.provenance import Modes
 from gradkeeper.lint.libraries.recording import RecordedOwner, RunTape
 from gradkeeper.lint.libraries.roles import as_module, copied
 from gradkeeper.lint.libraries.tensors import (
@@ -172,103 +173,16 @@ def _data_loader(call: Call, kind: type[Loader] = Loader) -> Value:
                 if known.value % batch.value and not drops:
                     size += 1
     # Nobody trains on nothing: what fills such a list was not followed.
-    sampler = sampler_in(call.argument(3, "sampler"))
-    return kind(size or None, data, sampler or sampler_in(call.argument(4, "batch_sampler")))
+    sampler = sampler_in(call.argument(3, "sampler")) or sampler_in(
+        call.argument(4, "batch_sampler")
+    )
+    batches = None if call.argument(6, "collate_fn") else batches_of(data, batch)
+    return kind(size or None, data, sampler, batches)
 
 
 def stateful_loader(call: Call) -> Value:
     """torchdata's StatefulDataLoader(dataset, ...)."""
     return _data_loader(call, StatefulLoader)
-
-
-class Dataset(StandIn):
-    """TensorDataset and others whose length the source tells."""
-
-    __slots__ = ("size",)
-
-    def __init__(self, size: Value | None) -> None:
-        self.size = size
-
-    def length(self, m: Machine) -> Value:
-        return self.size or m.unknown("len(dataset)")
-
-
-def _tensor_dataset(call: Call) -> Value:
-    first = call.args[0] if call.args else NONE
-    size = first.size if isinstance(first, Created) else None
-    return Dataset(Constant(size) if size is not None else None)
-
-
-class Created(Tensor):
-    """A tensor of known first size: torch.randn(64, 3)."""
-
-    __slots__ = ("size",)
-
-    def length(self, m: Machine) -> Value:
-        return Constant(self.size) if self.size is not None else Tensor.length(self, m)
-
-    size: int | None
-
-    def endless(self) -> bool:
-        return self.size is None
-
-    def iterate(self, m: Machine) -> Iterator[Value]:
-        count = 0
-        while self.size is None or count < self.size:
-            count += 1
-            m.serial += 1
-            yield Tensor(self.text, others=frozenset((Made(m.serial),)))
-
-    def attribute(self, m: Machine, name: str) -> Value:
-        if name in ("split", "chunk") and self.size is not None:
-            return BuiltIn(name, lambda call: self._split(call, name))
-        if name in ("to", "cuda"):
-            return BuiltIn(name, lambda call: self)
-        if name in ("float", "view", "long"):
-            return BuiltIn(name, lambda call: self if self.leaf is None else self.like(m))
-        return Tensor.attribute(self, m, name)
-
-    def _split(self, call: Call, name: str) -> Value:
-        number = call.argument(0, "split_size" if name == "split" else "chunks")
-        if isinstance(number, Constant) and isinstance(number.value, int) and number.value > 0:
-            assert self.size is not None
-            count = number.value if name == "chunk" else -(-self.size // number.value)
-            return Loader(count)
-        return Loader()
-
-
-def _create(call: Call, name: str) -> Value:
-    m = call.m
-    m.serial += 1
-    made = Created(name, serial=m.serial)
-    made.others = frozenset((Fetched(m.serial) if m.loops else Made(m.serial),))
-    made.size = _first_size(call, name)
-    wants = call.kwargs.get("requires_grad")
-    if wants is not None and wants.truth(m) is True:
-        made.collect()
-    elif name in ("tensor", "as_tensor") and call.args:
-        made.others |= mix(m, name, call.args[0]).others
-    return made
-
-
-def _first_size(call: Call, name: str) -> int | None:
-    args = call.args[1:] if name == "randint" and len(call.args) > 1 else call.args
-    for argument in args:
-        if name == "randint" and isinstance(argument, Constant):
-            continue
-        first = argument
-        if name in ("tensor", "as_tensor") or isinstance(argument, Tensor):
-            size = argument.length(call.m)
-            if not isinstance(size, Constant) or isinstance(size, Count):
-                return None
-            return size.value if isinstance(size.value, int) else None
-        held = list(argument.held())
-        if held:
-            first = held[0]
-        if isinstance(first, Constant) and isinstance(first.value, int):
-            return first.value
-        return None
-    return None
 
 
 def _clip(call: Call) -> Value:
@@ -504,7 +418,7 @@ EXACT: dict[str, Callable[[Call], Value]] = {
     "torch.nn.parameter.Parameter": nn.make_parameter,
     "torch.utils.data.DataLoader": _data_loader,
     "torch.utils.data.dataloader.DataLoader": _data_loader,
-    "torch.utils.data.TensorDataset": _tensor_dataset,
+    "torch.utils.data.TensorDataset": tensor_dataset,
     "torch.utils.data.BatchSampler": in_batches,
     "torch.utils.data.sampler.BatchSampler": in_batches,
     "torch.utils.data.DistributedSampler": share_out,
@@ -596,7 +510,7 @@ def _top(name: str, last: str) -> Value | None:
     if last in MODULES:
         return None
     if last in CREATES:
-        return BuiltIn(name, lambda call: _create(call, last))
+        return BuiltIn(name, lambda call: create(call, last))
     if last in CUT:
         return BuiltIn(name, lambda call: _cut(call, last))
     if last in ("manual_seed", "set_default_dtype", "use_deterministic_algorithms"):
