@@ -21,7 +21,7 @@ from gradkeeper.lint.interpreter.objects import (
     Property,
     StaticMethod,
 )
-from gradkeeper.lint.interpreter.state import COUNT
+from gradkeeper.lint.interpreter.state import COUNT, DataEndsError
 from gradkeeper.lint.interpreter.statements import Return, Statements
 from gradkeeper.lint.interpreter.values import (
     NONE,
@@ -504,6 +504,8 @@ class Machine(Statements):
             if found is not None:
                 self._tells_the_end(found, default)
                 return found
+            if self.awaiting_ends:
+                raise DataEndsError(NONE, self.site())
         return self.unknown(f"next({value.text})", value, element=True, data=True)
 
     def _tells_the_end(self, element: Value, default: Value | None) -> None:

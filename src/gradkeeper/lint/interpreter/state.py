@@ -72,6 +72,10 @@ class RaisedError(Exception):
         self.site = site
 
 
+class DataEndsError(RaisedError):
+    """StopIteration, where the program waits for it."""
+
+
 class Libraries(Protocol):
     """What the machine asks about everything that is not the program's own code."""
 
@@ -223,6 +227,10 @@ class State:
         self.faults: dict[Hashable, int] = {}
         """How often each try block was entered."""
         self.fault_due: ast.AST | None = None
+        self.awaiting_ends = 0
+        """Inside so many `try` blocks that wait for StopIteration."""
+        self.catching_errors = 0
+        """Inside so many of a training loop that catch what PyTorch raises."""
         self.labels: dict[Hashable, str] = {}
         """The variables that unknown values were first assigned to."""
         self.kept: list[object] = []

@@ -17,6 +17,7 @@ from gradkeeper.lint.interpreter.plan import ENOUGH
 from gradkeeper.lint.interpreter.state import (
     MISSING,
     BudgetSpentError,
+    DataEndsError,
     ProgramEndsError,
     RaisedError,
 )
@@ -465,9 +466,13 @@ class Statements(Expressions):
         self, node: ast.AST, kind: str, iterable: Value, count: int | None
     ) -> tuple[int, bool]:
         """How many rounds to rehearse, and whether these are all."""
+        # One that ends by itself has handed out by then what it has.
+        to_the_end = max(MOST_QUIET, self.plan.rounds + 1)
+        paced_by = _paced_by(iterable)
+        ends = isinstance(paced_by, Generator) and not _goes_on(paced_by)
         if id(node) in self.facts.yielding:
             if count is None:
-                return self.plan.rounds, False
+                return to_the_end if ends else self.plan.rounds, False
             return min(count, MOST_WHILE), count <= MOST_WHILE
         if kind == "quiet":
             if count is None:
@@ -480,10 +485,8 @@ class Statements(Expressions):
             if count is not None and count <= EPOCHS + 1:
                 return count, True
             return EPOCHS, False
-        paced_by = _paced_by(iterable)
-        if isinstance(paced_by, Generator) and not _goes_on(paced_by):
-            # It ends by itself, when it has handed out what it has.
-            return max(MOST_QUIET, self.plan.rounds + 1), False
+        if ends:
+            return to_the_end, False
         if count is None:
             rounds = max(WINDOWS, self.plan.rounds)
             return rounds if turns else self._open_rounds(iterable), False
@@ -623,17 +626,20 @@ class Statements(Expressions):
         depth = (len(self.loops), len(self.entered), self.frame)
         signal: Signal = None
         due = self._plan_fault(node)
+        at_the_end = _handler_of_the_end(node)
         try:
-            signal = self.block(node.body)
+            signal = self._tried(node, awaits_end=at_the_end is not None)
             if signal is None and node.orelse:
                 signal = self.block(node.orelse)
-        except RaisedError:
+        except RaisedError as raised:
             self._come_back(depth)
-            if not node.handlers:
+            ended = isinstance(raised, DataEndsError)
+            if not node.handlers or (ended and at_the_end is None):
                 self.block(node.finalbody)
                 raise
             self.libraries.caught(self.whole)
             handler = (self._handler(node) if due else None) or node.handlers[0]
+            handler = at_the_end if ended and at_the_end is not None else handler
             if handler.name:
                 self.write(self.frame.names, handler.name, self.unknown(handler.name, fixed=False))
             signal = self.block(handler.body)
@@ -643,6 +649,16 @@ class Statements(Expressions):
         if node.finalbody:
             signal = self.block(node.finalbody) or signal
         return signal
+
+    def _tried(self, node: ast.Try, *, awaits_end: bool) -> Signal:
+        catches = id(node) in self.facts.tries and bool(self.loops) and _catches_errors(node)
+        self.awaiting_ends += awaits_end
+        self.catching_errors += catches
+        try:
+            return self.block(node.body)
+        finally:
+            self.awaiting_ends -= awaits_end
+            self.catching_errors -= catches
 
     def _come_back(self, depth: tuple[int, int, Any]) -> None:
         loops, entered, frame = depth
@@ -785,6 +801,24 @@ def _ends(function: ast.AST, node: ast.If) -> bool:
 TEXTS = frozenset(("Any", "AnyStr", "Text", "LiteralString", "Path"))
 """What a text may be said to be, and is a text all the same."""
 LEAVES = (ast.Break, ast.Return, ast.Continue)
+
+
+def _handler_of_the_end(node: ast.Try) -> ast.ExceptHandler | None:
+    """`except StopIteration`."""
+    for handler in node.handlers:
+        kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+        if any(isinstance(kind, ast.Name) and kind.id == "StopIteration" for kind in kinds):
+            return handler
+    return None
+
+
+def _catches_errors(node: ast.Try) -> bool:
+    """`except RuntimeError`, or of more than that."""
+    names = [getattr(handler.type, "id", "") for handler in node.handlers if handler.type]
+    kinds = [getattr(builtins, name, None) for name in names]
+    return len(names) < len(node.handlers) or any(
+        isinstance(kind, type) and issubclass(RuntimeError, kind) for kind in kinds
+    )
 
 
 def _always_raises(handler: list[ast.stmt]) -> bool:

@@ -106,11 +106,8 @@ class Sliced(Value):
         return self.of.text
 
     def for_each(self, m: Machine, body: Body) -> None:
-        if isinstance(self.of, Iterated):
-            # What is taken is gone: the next slice begins where this one ends.
-            for element in self.iterate(m):
-                if body(element):
-                    return
+        if isinstance(self.of, (Iterated, Generator)) and not self._trains(m):
+            self._take(m, self.of, body)
             return
         count = 0
 
@@ -120,6 +117,22 @@ class Sliced(Value):
             return count > self.most or body(element) or count == self.most
 
         self.of.for_each(m, some)
+
+    def _take(self, m: Machine, of: Iterated | Generator, body: Body) -> None:
+        """What is taken is gone: the next slice begins where this one ends, and a `while` loop over
+        slices ends with the data."""
+        over = m.goes_over(of, True)
+        for element in self.iterate(m):
+            if over and of.endless() and of.given >= m.loops[-1].rounds:
+                return
+            of.given += 1
+            if body(element):
+                return
+
+    def _trains(self, m: Machine) -> bool:
+        """What it takes from does something, as it is gone through."""
+        of = self.of
+        return isinstance(of, Generator) and id(of.function.code) in m.facts.whole_loops
 
     def iterate(self, m: Machine) -> Iterator[Value]:
         return itertools.islice(self.of.iterate(m), self.most)
