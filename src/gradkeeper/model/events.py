@@ -48,9 +48,13 @@ class Adopt(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch(Event):
-    """A batch was fetched, or a loop without a loader began its next round."""
+    """A batch was fetched, or a loop without a loader began its next round.
+
+    `fetched` is False where that was told before, of several in a row: now this one is used.
+    """
 
     source: str = ""
+    fetched: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ def spend(
     before = {name: books.account(name) for name in names}
     real = any(account.fresh or account.lots for account in before.values())
     credits = tuple(books.credits[number] for number in books.fresh(names))
-    window = window_of(credits, books.batch, owner.window)
+    window = window_of(credits, books.fetched, owner.window)
     idle = books.real_steps == 0
     books.steps += 1
     books.real_steps += real

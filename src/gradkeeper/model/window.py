@@ -17,13 +17,13 @@ class Window:
     """By what each loss was divided, where that is known, the same for all, and whole."""
     first_epoch: int
     last_epoch: int
-    batch: int
-    """The batch at which it was spent."""
+    fetched: int
+    """So many batches had been fetched when it was spent."""
     barren: int
     """Batches since the window before that gave it nothing."""
 
 
-def window_of(credits: Iterable[Credit], batch: int, last: Window | None) -> Window | None:
+def window_of(credits: Iterable[Credit], fetched: int, last: Window | None) -> Window | None:
     """The window these backwards make; of several losses, the one with the most batches, and
     rather one that no step has spent before: leftovers of another optimizer's fill no window.
 
@@ -44,8 +44,8 @@ def window_of(credits: Iterable[Credit], batch: int, last: Window | None) -> Win
         divisor=_divisor(fill),
         first_epoch=fill[0].epoch,
         last_epoch=fill[-1].epoch,
-        batch=batch,
-        barren=batch - (last.batch if last else 0) - size,
+        fetched=fetched,
+        barren=fetched - (last.fetched if last else 0) - size,
     )
 
 

@@ -73,7 +73,7 @@ class Arrivals:
         if frame is None:
             return site
         self.last = site
-        if step and self.loaders.held:
+        if step and (self.loaders.held or self.loaders.ended_unread):
             self.loaders.release()
         self.underway.forget_raised()
         self.way = None
@@ -116,7 +116,10 @@ class Arrivals:
 
     def _fed(self, kind: str, site: Site, source: str) -> None:
         kinds = {"batch": ev.Batch, "begin": ev.EpochBegin, "end": ev.EpochEnd}
-        self._log.enter((kinds[kind], site, source))
+        if kind == "use":
+            self._log.enter((ev.Batch, site, source, False))
+        else:
+            self._log.enter((kinds[kind], site, source))
 
     def _shuffled(self, source: str, site: Site, seed: int) -> None:
         self._log.enter((ev.Shuffle, site, source, f"the sampler of {source}", seed))

@@ -25,8 +25,8 @@ class LoaderEpochs:
         post: Callable[[str, Site, str], None],
         shuffled: Callable[[str, Site, int], None],
     ) -> None:
-        """`post` takes "batch", "begin" or "end", a site, and the loader's name; `shuffled` takes
-        the loader's name, a site, and the seed by which a sampler orders an epoch."""
+        """`post` takes "batch", "use", "begin" or "end", a site, and the loader's name; `shuffled`
+        takes the loader's name, a site, and the seed by which a sampler orders an epoch."""
         self._post = post
         self._shuffled = shuffled
         self._seeds = Seeds()
@@ -44,6 +44,10 @@ class LoaderEpochs:
         """Batches that the program has fetched from one loader since the last backward."""
         self.unread = 0
         """Of those before it, how many may still be used, one after the other."""
+        self.ended_unread = False
+        """A loader of `_in_groups` has ended, before its last batches were used."""
+        self._in_groups: set[str] = set()
+        """Loaders of which the program fetches several batches in a row, and uses one by one."""
         self.source = ""
         """The loader that handed out the last batch."""
         self._open: dict[str, weakref.ref[object]] = {}
@@ -119,7 +123,8 @@ class LoaderEpochs:
     def use(self, site: Site) -> None:
         """Another of those that the program fetched in a row is used now."""
         self.unread -= 1
-        self._post("batch", site, self.source)
+        self._in_groups.add(self.source)
+        self._post("use", site, self.source)
 
     def release(self) -> None:
         """Nobody tells any more which of them is used when."""
@@ -128,6 +133,8 @@ class LoaderEpochs:
             self.held.pop()
         while self.held:
             self.take()
+        if self.ended_unread:
+            self._finish()
 
     def exhausted(self, source: str, site: Site) -> None:
         if source not in self._open:
@@ -138,7 +145,8 @@ class LoaderEpochs:
         if ahead:
             self._ahead.discard(source)
             self._hand_out(source, site)
-        if ahead or ANY in self.unused:
+        self.ended_unread = source in self._in_groups and self.in_a_row > 0
+        if ahead or ANY in self.unused or self.ended_unread:
             self._ending = (source, site)
             return
         self._post("end", site, source)
@@ -148,6 +156,7 @@ class LoaderEpochs:
         if self._ending is not None:
             source, site = self._ending
             self._ending = None
+            self.ended_unread = False
             self._post("end", site, source)
 
 

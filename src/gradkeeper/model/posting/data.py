@@ -8,6 +8,7 @@ from gradkeeper.model.entry import Entry
 
 def on_batch(books: Books, event: ev.Batch) -> Entry[ev.Batch]:
     books.batch += 1
+    books.fetched += event.fetched
     books.source = event.source
     return books.entry(event, {}, {})
 
