@@ -237,6 +237,12 @@ count = 0
 for i, one in enumerate(strange):
     count += 1
 remainder = i % 4
+parts, seen = x.split(2), 0
+for one in strange:
+    seen += len(one)
+    if seen > 8:
+        seen = 0
+        optimizer.step()
 """
 
 NAMES = """

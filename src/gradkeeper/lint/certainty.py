@@ -54,6 +54,10 @@ def _speaks(run: Run, finding: Finding) -> bool:
         return False
     if run.plan.fault is not None and finding.rule in OF_RHYTHM | FROM_ABSENCE:
         return False  # what one interrupted round lacks
+    if finding.rule in OF_TAILS and run.counts_samples:
+        return False  # nor how the last window ends, where its length is not known
+    if finding.rule in OF_RHYTHM and any(_leaves_one_out(run)):
+        return False  # nor what one batch does that is left out for its numbers
     return may_speak(run, finding)
 
 
@@ -269,6 +273,15 @@ def _on_purpose(run: Run, rule: str) -> set[tuple[Hashable, Mode]]:
         for key, mode in run.plan.chance.items()
         if mode not in chance and not _by_the_way(run, key, rule)
     }
+
+
+def _leaves_one_out(run: Run) -> Iterator[Hashable]:
+    """What makes a batch unfit in one round of this run."""
+    for key, mode in run.plan.chance.items():
+        question = run.questions.get(key)
+        if question is not None and isinstance(question.condition.left, Finite):
+            if mode in ("once", "once not"):
+                yield key
 
 
 def _by_the_way(run: Run, key: Hashable, rule: str) -> bool:

@@ -60,6 +60,7 @@ class Run:
     period: int = 1
     short_of: int = 0
     numbered: bool = False
+    counts_samples: bool = False
     faults: tuple[Hashable, ...] = ()
     provided: frozenset[str] = frozenset()
     missed: frozenset[str] = frozenset()
@@ -199,7 +200,7 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
     run.partial = root.function is not None and program.project.facts.steps_outside(tape.loops)
     run.lines = frozenset((event.site.file, event.site.line) for event in events)
     run.under = _by_line(program, m.reached)
-    run.numbered = bool(m.numbers)
+    run.numbered, run.counts_samples = bool(m.numbers), m.counts_samples
     run.faults = tuple(m.faults)
     unsure = m.cut_short or bool(m.questions)
     run.passes_by_a_step = unsure and bool(m.closed_gates - m.opened_gates)

@@ -47,6 +47,8 @@ class Facts:
     """What stands in the tests that count micro-batches."""
     counters: set[int] = field(default_factory=set)
     """Tests over a counter that their own body sets back."""
+    set_back: set[str] = field(default_factory=set)
+    """Such counters."""
     loud_names: set[str] = field(default_factory=set)
     credit_names: set[str] = field(default_factory=set)
     step_names: set[str] = field(default_factory=set)

@@ -175,6 +175,8 @@ class State:
         self.equal: dict[Hashable, Constant | Unknown] = {}
         """Values that were found to equal a constant, or what may be one of a class."""
         self.numbers: dict[Hashable, int] = {}
+        self.counts_samples = False
+        """Some of these are for numbers of samples: nobody tells how many batches these are."""
         self.multiples: dict[Hashable, Value] = {}
         """Products of something unknown, by key: what each is a multiple of."""
         self.sums: dict[Hashable, tuple[Value, Plain]] = {}

@@ -21,12 +21,14 @@ from gradkeeper.lint.interpreter.state import (
     ProgramEndsError,
     RaisedError,
 )
+from gradkeeper.lint.interpreter.syntax import last_name
 from gradkeeper.lint.interpreter.values import (
     NONE,
     TURN,
     Condition,
     Constant,
     Count,
+    Samples,
     Unknown,
     Value,
     either,
@@ -128,6 +130,8 @@ class Statements(Expressions):
             self.call(old.attribute(self.whole, "extend"), change)
             return None
         new = old.augment(self.whole, sign, change)
+        if sign == "+" and last_name(node.target) in self.facts.set_back:
+            new = self._more_samples(old, change) or new
         if new is None:
             new = self.combine(sign, old, change)
             if isinstance(new, Constant):
@@ -138,6 +142,14 @@ class Statements(Expressions):
                 new = self.counting(new)
         self.assign(node.target, new)
         return None
+
+    def _more_samples(self, seen: Value, batch: Value) -> Value | None:
+        """`seen += len(x)`, where windows are full after so many samples."""
+        if not isinstance(batch, Unknown) or not batch.data or not isinstance(seen, Constant):
+            return None
+        if type(seen.value) is not int or not (isinstance(seen, Samples) or seen.value == 0):
+            return None
+        return Samples(seen.value + 1, float(MOST_WHILE))
 
     def assign(self, target: ast.expr, value: Value) -> None:
         if type(target) is ast.Name:

@@ -463,6 +463,7 @@ class Survey:
             if isinstance(inner.node, ast.Assign) and isinstance(inner.node.value, ast.Constant):
                 if inner.sets & line.words:
                     self.facts.counters.add(id(line.node))
+                    self.facts.set_back |= inner.sets & line.words
                     self.facts.gate_words |= line.words
 
     def _find_training(self) -> None:

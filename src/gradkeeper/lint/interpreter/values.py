@@ -494,13 +494,13 @@ class Constant(Value):
         return Condition("in", element, self)
 
     def equals(self, m: Machine, other: Value) -> bool | Condition:
-        if isinstance(other, Constant):
+        if isinstance(other, Constant) and not isinstance(other, Samples):
             beyond = _beyond(m, "==", self, other)
             return self.value == other.value if beyond is None else beyond
         return other.equals(m, self)
 
     def compare(self, m: Machine, other: Value) -> bool | Condition:
-        if not isinstance(other, Constant):
+        if not isinstance(other, Constant) or isinstance(other, Samples):
             return other.compared_by(m, self)
         beyond = _beyond(m, "<", self, other)
         if beyond is not None:
@@ -558,6 +558,40 @@ class Count(Constant):
     def skips(self, number: float) -> bool:
         """Between the first rounds and the last one, it would have been this number, too."""
         return self.end is not None and self.limit - 1 <= number < self.end
+
+
+@dataclass(slots=True, eq=False)
+class Samples(Count):
+    """How many samples were seen: those of so many batches, of a length that nobody tells."""
+
+    @property
+    def text(self) -> str:
+        return "a number of samples"
+
+    def operate(self, m: Machine, sign: str, other: Value, *, swapped: bool = False) -> Value:
+        return m.unknown(f"{self.text} {sign} {other.text}", data=True, fixed=False)
+
+    def compare(self, m: Machine, other: Value) -> bool | Condition:
+        batches = self._in_batches(m, other)
+        return Condition("<", self, other) if batches is None else self.value < batches  # type: ignore[operator]
+
+    def compared_by(self, m: Machine, other: Value) -> bool | Condition:
+        batches = self._in_batches(m, other)
+        return Condition("<", other, self) if batches is None else batches < self.value  # type: ignore[operator]
+
+    def equals(self, m: Machine, other: Value) -> bool | Condition:
+        batches = self._in_batches(m, other)
+        return Condition("==", self, other) if batches is None else self.value == batches
+
+    def _in_batches(self, m: Machine, other: Value) -> int | None:
+        """So many batches have this number of samples, where that closes a window."""
+        number = other.value if isinstance(other, Constant) else None
+        if isinstance(number, (int, float)) and number < 1:
+            return int(number)
+        if not m.gating or not other.fixed:
+            return None
+        m.counts_samples = True
+        return m.number(other)
 
 
 @dataclass(slots=True, eq=False)
