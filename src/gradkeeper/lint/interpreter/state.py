@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from gradkeeper.lint.interpreter.containers import TextMethod
 from gradkeeper.lint.interpreter.frames import Frame, Importer, Loop
 from gradkeeper.lint.interpreter.objects import Class, Instance
-from gradkeeper.lint.interpreter.plan import Plan, Question, _every, by_chance
+from gradkeeper.lint.interpreter.plan import ENOUGH, Plan, Question, _every, by_chance
 from gradkeeper.lint.interpreter.values import (
     NOTHING,
     Call,
@@ -493,6 +493,13 @@ class State:
         if self.gating and 1 < bound <= LONGEST_WINDOW:
             self.period = max(self.period, math.ceil(bound))
 
+    def passes(self, left: float) -> None:
+        """A counter passes a number when so many rounds are left: too few to see what comes then,
+        where the loop is cut short for no other reason."""
+        loop = self.loops[-1] if self.loops and not self.gating else None
+        if loop is not None and loop.kind == "batches" and not loop.exact and 0 <= left < FEW:
+            self.short_of = max(self.short_of, ENOUGH - int(left))
+
     def takes_at_once(self, number: int) -> None:
         """In a loop, so many of what an iterator has left: windows are as long."""
         if self.loops and 1 < number <= LONGEST_WINDOW:
@@ -752,5 +759,7 @@ class _Missing:
 MISSING = _Missing()
 OF_ONE_RUN = frozenset({"object", "function", "builtin", "optimizer"})
 """Kinds of keys that hold the address of something in memory."""
+FEW = 2
+"""Rounds that do not tell what is done in each."""
 LONGEST_WINDOW = 128
 OF_OBJECTS = frozenset(("step", "zero_grad", "parameters", "train", "eval"))

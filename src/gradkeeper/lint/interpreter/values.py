@@ -626,6 +626,8 @@ def _beyond(m: Machine, sign: str, left: Constant, right: Constant) -> Condition
     if not isinstance(bound.value, (int, float)) or isinstance(bound.value, bool):
         return None
     m.counts_up_to(bound.value)
+    if sign == "<" and isinstance(count, Count):
+        m.passes(count.limit - bound.value)
     if bound.value == count.last:
         return None
     if isinstance(count, Count) and count.settles(bound.value):
