@@ -81,6 +81,8 @@ class Account:
     loaded_at: Site | None = None
     written_at: Site | None = None
     """The line that had written that file in the same run."""
+    put_back: bool = False
+    """What was loaded were its own weights, saved by that line."""
     escaped: bool = False
     """It went to code that was not seen, which may have done anything to it."""
     kept: bool = False

@@ -8,7 +8,7 @@ from gradkeeper.model import account as accounts
 from gradkeeper.model.account import MOST_FRESH, Account
 from gradkeeper.model.credit import Credit, CreditLine, Excuse, Order, Trail, Waste
 from gradkeeper.model.entry import Entry
-from gradkeeper.model.events import Event
+from gradkeeper.model.events import Event, Names
 from gradkeeper.model.fast_replace import build, replace
 from gradkeeper.model.optimizer import Optimizer, Scaler
 from gradkeeper.model.site import Site
@@ -48,8 +48,8 @@ class Books:
     real_steps: int = 0
     saves: dict[Site, int] = field(default_factory=dict)
     """By line: after how many steps it last saved with nothing waiting."""
-    written: dict[str, Site] = field(default_factory=dict)
-    """By file: the line that last saved to it."""
+    written: dict[str, tuple[Site, Names]] = field(default_factory=dict)
+    """By file: the line that last saved to it, and which accounts."""
     unseen: bool = False
     """Some backward may have reached more than is known."""
     escaped: bool = False

@@ -72,6 +72,7 @@ def check(entry: Entry[Step]) -> Iterator[Finding]:
 
 
 def _served(account: Account) -> bool:
-    """Its weights came from a file, are moved by hand instead, or by code that was not seen."""
-    loaded = account.loaded_at is not None
+    """Its weights came from elsewhere by a file, are moved by hand instead, or by code that was not
+    seen."""
+    loaded = account.loaded_at is not None and not account.put_back
     return loaded or account.moved or bool(account.spenders) or account.escaped

@@ -463,7 +463,7 @@ def _tell_escapes(m: Machine, tape: RunTape) -> None:
 
 def _excuse_phases(tape: RunTape) -> None:
     """Parameters that an optimizer is built for, after others have stepped beside them, have a
-    phase of their own."""
+    phase of their own; unless somebody thawed them before, to have them trained already."""
     owned: set[Leaf] = set()
     waiting: set[Leaf] = set()
     orphans: set[Leaf] = set()
@@ -479,7 +479,7 @@ def _excuse_phases(tape: RunTape) -> None:
             own = tuple(atoms(expanded(note.targets)))
             owned.update(own)
             waiting.difference_update(own)
-            later.update((leaf, None) for leaf in own if leaf in orphans)
+            later.update((leaf, None) for leaf in own if leaf in orphans and not leaf.thawed)
     if later:
         fields = {"passing": True}
         tape.notes.insert(0, Note(ev.Escape, tape.notes[0].site, tuple(later), fields))

@@ -39,6 +39,8 @@ class Leaf:
     """The network that holds it was put into eval() last."""
     used_at_rest: bool = False
     """A loss came through it in that state."""
+    thawed: bool = False
+    """It was held still before, and is to be trained from then on."""
     asked_for: bool = False
     """torch.autograd.grad was asked for its gradient."""
     known: dict[Hashable, bool] = field(default_factory=dict)
@@ -73,6 +75,7 @@ class Leaf:
             self.handed_in,
             resting=self.resting,
             used_at_rest=self.used_at_rest,
+            thawed=self.thawed,
             asked_for=self.asked_for,
             known={**self.known, by: answer},
         )

@@ -659,6 +659,7 @@ class Param(Value):
         if isinstance(answer, Condition):
             answer = m.ask(answer)
         for leaf in atoms(self.leaves):
+            leaf.thawed = leaf.thawed or (answer and not leaf.requires_grad)
             leaf.requires_grad = answer
         return self
 

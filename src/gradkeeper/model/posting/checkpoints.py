@@ -12,7 +12,7 @@ def on_save(books: Books, event: ev.Save) -> Entry[ev.Save]:
     if event.disk and not event.gradients:
         _mark_waiting(books, event)
     if event.path:
-        books.written[event.path] = event.site
+        books.written[event.path] = (event.site, event.accounts)
     owners = {name: books.optimizers[name] for name in event.optimizers if name in books.optimizers}
     return books.untouched(event, event.accounts, optimizers=owners)
 
@@ -51,12 +51,14 @@ def on_restore(books: Books, event: ev.Restore) -> Entry[ev.Restore]:
 
     def loaded(account: Account) -> Account:
         path = "" if account.used else event.path
+        written_at, saved = books.written.get(path, (None, ()))
         return replace(
             account,
             reset=True,
             loaded_from=path,
             loaded_at=event.site,
-            written_at=books.written.get(path),
+            written_at=written_at,
+            put_back=account.name in saved,
         )
 
     return books.change(event, event.accounts, loaded)
