@@ -146,7 +146,20 @@ class Optimizers:
         if self._only is not None and optimizer not in self._only:
             self._ignored.add(optimizer)
             return None
+        if len(self.newcomers) > 1:
+            self._adopt_earlier(optimizer)
         return self._enter(optimizer, self._owners.get(optimizer), site, signature)
+
+    def _adopt_earlier(self, optimizer: Optimizer) -> None:
+        """Those over the same parameters that were built before it: it takes their place, and not
+        they its."""
+        entries = [(reference(), site) for reference, site, _ in self.newcomers]
+        place = next((n for n, (built, _) in enumerate(entries) if built is optimizer), 0)
+        own = {id(parameter) for parameter in parameters_of(optimizer)}
+        for earlier, site in entries[:place]:
+            if earlier is not None and hasattr(earlier, "param_groups"):
+                if any(id(parameter) in own for parameter in parameters_of(earlier)):
+                    self.adopt(earlier, site)
 
     def _enter(
         self,
