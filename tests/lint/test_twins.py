@@ -1231,15 +1231,17 @@ OWN_DISTRIBUTION = """
         actor_opt.zero_grad()
         (-critic(torch.cat([obs, action], -1)).mean()).backward()
         actor_opt.step(){mark}
-        critic_opt.zero_grad()
+        critic_opt.zero_grad(){cleared}
         q = critic(torch.cat([obs, action.detach()], -1))
         (q - target).pow(2).mean().backward()
         critic_opt.step()
 """
 twins(
     "a distribution of the program whose own sample() keeps gradients",
-    OWN_DISTRIBUTION.format(cut=".detach()", starved="  # <- GK106", mark="  # <- GK103"),
-    OWN_DISTRIBUTION.format(cut="", starved="", mark=""),
+    OWN_DISTRIBUTION.format(
+        cut=".detach()", starved="  # <- GK106", mark="  # <- GK103", cleared="  # <- GK102"
+    ),
+    OWN_DISTRIBUTION.format(cut="", starved="", mark="", cleared=""),
 )
 
 NAMED_BACKWARD = """
@@ -2477,7 +2479,7 @@ FROM_A_CALLER = """
             self.critic_optimizer = torch.optim.Adam(self.critic.parameters())
 
         def learn(self, state, action, predicted, target):
-            self.critic_optimizer.zero_grad()
+            self.critic_optimizer.zero_grad(){cleared}
             (self.critic(torch.cat([state, action], 1)) - target).square().mean().backward()
             self.critic_optimizer.step()
             self.actor_optimizer.zero_grad()
@@ -2486,7 +2488,7 @@ FROM_A_CALLER = """
 """
 twins(
     "an argument that the caller made with a network of the object",
-    FROM_A_CALLER.format(mark="  # <- GK103").replace(
+    FROM_A_CALLER.format(mark="  # <- GK103", cleared="  # <- GK102").replace(
         "torch.optim.Adam(self.actor", "torch.optim.Adam(  # <- GK106\n                self.actor"
     )
     + """
@@ -2494,7 +2496,7 @@ twins(
     for state, action, target in torch.load("play.pt"):
         agent.learn(state, action, agent.actor(state).detach(), target)
     """,
-    FROM_A_CALLER.format(mark=""),
+    FROM_A_CALLER.format(mark="", cleared=""),
 )
 
 MADE_OF_A_MASK = """

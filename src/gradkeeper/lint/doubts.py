@@ -22,7 +22,7 @@ def may_speak(run: Run, finding: Finding) -> bool:
     rule = finding.rule
     if run.openings & CLOSED.get(rule, frozenset()) and not _names_what_cleared_it(finding):
         return False
-    if rule == "GK102" and (_loses_a_loss(run) or _loses_this_loss(run.tape, finding)):
+    if rule == "GK102" and (_loses_a_loss(run) or _loses_this_loss(run, finding)):
         return False  # perhaps it was that loss which seems to be thrown away
     if rule == "GK104" and "unsure" in run.openings and finding.where("spent"):
         return False  # perhaps no weights belong to both of them
@@ -51,12 +51,17 @@ def _noting(tape: Iterable[ev.Event], owned: Owned) -> Iterator[ev.Event]:
         yield event
 
 
+def _is_all_seen(run: Run) -> bool:
+    losses = (event for event in run.tape if isinstance(event, ev.Backward))
+    return not (run.openings or run.unseen or any(loss.unseen for loss in losses))
+
+
 def _loses_a_loss(run: Run) -> bool:
     """One of several optimizers steps, and no loss reaches it: its loss was not followed,
     unless all there is was seen."""
-    losses = [event for event in run.tape if isinstance(event, ev.Backward)]
-    if not (run.openings or run.unseen or any(loss.unseen for loss in losses)):
+    if _is_all_seen(run):
         return False
+    losses = [event for event in run.tape if isinstance(event, ev.Backward)]
     reached = {account for loss in losses for account in loss.accounts}
     owned: Owned = {}
     stepped: set[str] = set()
@@ -66,18 +71,23 @@ def _loses_a_loss(run: Run) -> bool:
     return len(stepped) > 1 and any(not owned.get(step, set()) & reached for step in stepped)
 
 
-def _loses_this_loss(tape: list[ev.Event], finding: Finding) -> bool:
+def _loses_this_loss(run: Run, finding: Finding) -> bool:
     """An optimizer steps between the backward that a finding is about and what clears it, and
     nothing is seen to reach it: this loss may do so all the same. Not if it has a loss of its
-    own, which comes too late for each of its steps."""
+    own, which comes too late for each of its steps, or a forward of its own, where all was seen."""
+    tape = run.tape
     too_early = _steps_too_early(tape)
+    all_seen = _is_all_seen(run)
     credited = {reason.site for reason in finding.because if reason.role == "credited"}
     owned: Owned = {}
     filled: set[str] = set()
     reached: set[str] = set()
+    used: set[str] = set()
     waiting = empty = False
     for event in _noting(tape, owned):
         match event:
+            case ev.Forward() if all_seen:
+                used.update(event.accounts)
             case ev.Backward():
                 filled.update(event.accounts)
                 if event.site in credited:
@@ -85,7 +95,7 @@ def _loses_this_loss(tape: list[ev.Event], finding: Finding) -> bool:
                     waiting, empty = True, False
             case ev.Step():
                 own = owned.get(event.optimizer, set())
-                lost = not own & (filled | reached) and event.optimizer not in too_early
+                lost = not own & (filled | reached | used) and event.optimizer not in too_early
                 empty = empty or (waiting and lost)
                 filled -= own
             case ev.Zero():
