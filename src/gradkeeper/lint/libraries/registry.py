@@ -42,6 +42,7 @@ from gradkeeper.lint.libraries import (
     unknowns,
     unseen_code,
 )
+from gradkeeper.lint.libraries.leaves import leaves_in
 from gradkeeper.lint.libraries.nn import MODULE, Module, module_of, take_along, unseen_network
 from gradkeeper.lint.libraries.optim import stranger
 from gradkeeper.lint.libraries.provenance import Fetched
@@ -277,7 +278,7 @@ class StandardLibraries:
             unseen_code.keep(m, loop.iterable)
         if loop.kind == "batches" or id(loop.node) in m.facts.training_around:
             m.state(RunTape).loops.setdefault(loop.node, 0)
-        if loop.kind == "batches" and self._spends(m, loop):
+        if self._is_epoch(m, loop):
             if isinstance(loop.node, (ast.For, ast.AsyncFor)):
                 data.shuffle(m, loop, self._source(m, loop))
             m.state(RunTape).note(m, ev.EpochBegin, source=self._source(m, loop), site=loop.site)
@@ -286,7 +287,10 @@ class StandardLibraries:
         if loop.kind == "batches" and id(loop.node) not in m.facts.over_tasks:
             assert loop.site is not None
             tape = m.state(RunTape)
-            tape.round_due = (self._source(m, loop), loop.site)
+            fed_by = loop
+            if len(m.loops) > 1 and _goes_over_losses(loop) and m.fills_window(loop.node):
+                fed_by = m.loops[-2]
+            tape.round_due = (self._source(m, fed_by), loop.site)
         rounds = m.state(RunTape).loops
         if loop.node in rounds:
             # The only round that there is shows as much as two.
@@ -298,13 +302,17 @@ class StandardLibraries:
             take_along(m, loop)
         if loop.kind == "batches":
             tape.round_due = None
-            if self._spends(m, loop):
-                tape.note(m, ev.EpochEnd, source=self._source(m, loop), site=loop.site)
-        elif id(loop.node) in m.facts.credits and not (loop.exact or loop.ends_alike or loop.ended):
+        if self._is_epoch(m, loop):
+            tape.note(m, ev.EpochEnd, source=self._source(m, loop), site=loop.site)
+        to_its_end = loop.exact or loop.ends_alike or loop.ended
+        if loop.kind != "batches" and id(loop.node) in m.facts.credits and not to_its_end:
             tape.cut = tape.cut or tape.waiting
 
-    def _spends(self, m: Machine, loop: Loop) -> bool:
-        return not m.fills_window(loop.node)
+    def _is_epoch(self, m: Machine, loop: Loop) -> bool:
+        """It steps, once for each of its batches or for a loop inside it that goes over losses."""
+        if loop.kind == "batches":
+            return not m.fills_window(loop.node)
+        return id(loop.node) in m.facts.feeds
 
     def _source(self, m: Machine, loop: Loop) -> str:
         node = loop.node
@@ -329,6 +337,12 @@ class StandardLibraries:
 
     def caught(self, m: Machine) -> None:
         pass
+
+
+def _goes_over_losses(loop: Loop) -> bool:
+    """They are of the batch that the loop around has."""
+    held = loop.iterable.held() if loop.iterable is not None else ()
+    return any(leaves_in(value.sources()) for value in held)
 
 
 def _is_plain(base: Unknown) -> bool:
