@@ -97,6 +97,13 @@ def add_gradients(
     return wanted
 
 
+def is_refused(tensor: Tensor) -> bool:
+    """PyTorch goes through a graph but once: this very loss had its backward."""
+    sources = tensor.sources()
+    passes = [source for source in sources if isinstance(source, Pass)]
+    return _is_gone(passes) and any(isinstance(source, Differentiated) for source in sources)
+
+
 def _is_gone(passes: list[Pass]) -> bool:
     """PyTorch refuses to go through a graph again: something is missing that made a new one."""
     return bool(passes) and all(call.freed for call in passes)

@@ -32,6 +32,7 @@ from gradkeeper.lint.libraries.gradients import (
     GradHooks,
     Guards,
     add_gradients,
+    is_refused,
     moved,
     retains,
     uses_gradient,
@@ -529,8 +530,12 @@ def credit(
 ) -> None:
     """backward(): gradients are added to what the loss was computed from."""
     tensor = as_tensor(m, loss)
-    wanted = add_gradients(m, tensor, divided_by=divided_by, scaler=scaler, retains=retains)
     tape = m.state(RunTape)
+    if m.catching_errors and is_refused(tensor):
+        m.must_be_sure()
+        tape.note(m, ev.Fault, leaves_in(tensor.sources()), torn=True)
+        raise RaisedError(m.unknown("an error", fixed=False), m.site())
+    wanted = add_gradients(m, tensor, divided_by=divided_by, scaler=scaler, retains=retains)
     if isinstance(loss, Tensor):
         loss.others |= {Differentiated(tape.notes[-1])}
     else:
