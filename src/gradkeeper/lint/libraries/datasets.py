@@ -130,12 +130,12 @@ class Created(Tensor):
         if isinstance(number, Constant) and isinstance(number.value, int) and number.value > 0:
             assert self.size is not None
             if name == "split":
-                return Parts(self, self.size, number.value)
-            return Parts(self, self.size, -(-self.size // number.value))
+                return Chunks(self, self.size, number.value)
+            return Chunks(self, self.size, -(-self.size // number.value))
         return Loader()
 
 
-class Parts(Loader):
+class Chunks(Loader):
     """X.split(32): so many rows each."""
 
     __slots__ = ("each", "whole")
