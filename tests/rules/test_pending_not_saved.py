@@ -98,9 +98,19 @@ def test_weights_saved_alone_inside_a_window_that_goes_on_are_reported() -> None
     script = over_model(Script(LOOP))
     script.micro_batch()
     save(script, optimizers=())
+    script.micro_batch()
     script.spend()
 
     assert script.alarms() == ["GK401:6"]
+
+
+def test_weights_saved_alone_right_before_the_step_are_those_whose_loss_was_seen() -> None:
+    script = over_model(Script(LOOP))
+    script.micro_batch()
+    save(script, optimizers=())
+    script.spend()
+
+    assert script.alarms() == []
 
 
 @pytest.mark.parametrize("facts", [{"gradients": True}, {"disk": False}])

@@ -187,6 +187,16 @@ def test_a_bad_batch_left_out_of_a_window_is_silent(bad: int) -> None:
     assert script.alarms() == []
 
 
+def test_a_round_of_the_loop_around_is_no_bad_batch() -> None:
+    script = over_model(Script(LOOP))
+    for _ in range(3):
+        script.fetch("the loop over epochs")
+        epoch(script, 3, 1)
+    script.close()
+
+    assert script.alarms() == ["GK202:7"]
+
+
 def test_a_bad_batch_that_also_jumps_over_the_step_makes_a_window_too_long() -> None:
     script = over_model(Script(LOOP))
     script.window(3, source="loader", **mean(over=3))

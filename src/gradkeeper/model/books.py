@@ -39,8 +39,9 @@ class Books:
     sampler_of: dict[str, str] = field(default_factory=dict)
     """By loader, or by the loop over it."""
     batch: int = 0
-    fetched: int = 0
-    """Batches, each counted once, though it may be told when it is fetched and when it is used."""
+    fetched: dict[str, int] = field(default_factory=dict)
+    """Batches of each source, each counted once, though it may be told when it is fetched and when
+    it is used."""
     source: str = ""
     number: int = 0
     """Events posted so far."""

@@ -1,6 +1,6 @@
 """A window: what one step spends together, seen as micro-batches of one line's loss."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gradkeeper.model.credit import Credit
@@ -18,12 +18,14 @@ class Window:
     first_epoch: int
     last_epoch: int
     fetched: int
-    """So many batches had been fetched when it was spent."""
+    """So many batches had been fetched when it was spent, from where its own come."""
     barren: int
-    """Batches since the window before that gave it nothing."""
+    """Of these, those since the window before that gave it nothing."""
 
 
-def window_of(credits: Iterable[Credit], fetched: int, last: Window | None) -> Window | None:
+def window_of(
+    credits: Iterable[Credit], fetched: Mapping[str, int], last: Window | None
+) -> Window | None:
     """The window these backwards make; of several losses, the one with the most batches, and
     rather one that no step has spent before: leftovers of another optimizer's fill no window.
 
@@ -38,14 +40,16 @@ def window_of(credits: Iterable[Credit], fetched: int, last: Window | None) -> W
     own = [_own_of(fill) for fill in by_site.values() if not all(c.spent_by for c in fill)]
     fill = max(own or by_site.values(), key=batches_in)
     size = batches_in(fill)
+    so_far = fetched.get(fill[0].source, 0)
+    before = last.fetched if last and last.site == fill[0].site else 0
     return Window(
         site=fill[0].site,
         size=size,
         divisor=_divisor(fill),
         first_epoch=fill[0].epoch,
         last_epoch=fill[-1].epoch,
-        fetched=fetched,
-        barren=fetched - (last.fetched if last else 0) - size,
+        fetched=so_far,
+        barren=so_far - before - size,
     )
 
 

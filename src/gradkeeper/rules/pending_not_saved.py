@@ -44,7 +44,8 @@ for i, x in enumerate(torch.randn(8, 8, 4)):
 
 The discriminator's leftovers of a generator's loss that was already applied are no loss. Neither
 is a checkpoint that was written right after the step and is written again, of the same weights,
-while the next window fills.
+while the next window fills, nor weights that are saved alone between the last backward and its
+step: their loss is the one that was just computed.
 """
 
 from collections.abc import Iterator
@@ -63,8 +64,15 @@ rule = Rule("GK401", "pending-not-saved", Severity.WARNING, __doc__)
 def at_step(entry: Entry[Step]) -> Iterator[Finding]:
     """The live run spends what the checkpoint has lost."""
     waiting = [credit for credit in entry.spent if credit.saved_at and not credit.spent_by]
-    if waiting and not entry.escaped:
+    to_resume = any(credit.saved_to_resume for credit in waiting)
+    # Weights alone, right before the step, are those whose loss was seen: a result, not a state.
+    if waiting and (to_resume or _goes_on(entry, waiting[-1])) and not entry.escaped:
         yield _found(entry, waiting)
+
+
+def _goes_on(entry: Entry[Step], saved: Credit) -> bool:
+    """The window was not full yet."""
+    return any(credit.number > saved.number for credit in entry.spent)
 
 
 @rule.at(Close)

@@ -8,7 +8,7 @@ from gradkeeper.model.entry import Entry
 
 def on_batch(books: Books, event: ev.Batch) -> Entry[ev.Batch]:
     books.batch += 1
-    books.fetched += event.fetched
+    books.fetched[event.source] = books.fetched.get(event.source, 0) + event.fetched
     books.source = event.source
     return books.entry(event, {}, {})
 

@@ -90,7 +90,8 @@ def _namesakes(books: Books, owner: Optimizer) -> list[Optimizer]:
 
 
 def _supersede(books: Books, event: ev.Adopt, before: Mapping[str, Account]) -> tuple[int, bool]:
-    """Lets go of an optimizer over the same accounts whose place this one takes.
+    """Lets go of an optimizer over the same accounts whose place this one takes; of one that
+    never stepped, also if a part was exchanged in between, such as a head.
 
     Tells how often that was so, in a row, and whether one of them has stepped. Only rebuilding
     after a step or two counts, and not where weights went back to an earlier state in between: that
@@ -100,7 +101,7 @@ def _supersede(books: Books, event: ev.Adopt, before: Mapping[str, Account]) -> 
     rebuilds, heir = 0, False
     for name in {owner for account in before.values() for owner in account.owners}:
         old = books.optimizers[name]
-        if set(old.accounts) != set(event.accounts) or not _takes_the_place(event, old):
+        if not _takes_the_place(event, old):
             continue
         anew = any(account.reset for account in before.values())
         if old.real <= 2 and not anew:
@@ -114,9 +115,10 @@ def _supersede(books: Books, event: ev.Adopt, before: Mapping[str, Account]) -> 
 
 
 def _takes_the_place(event: ev.Adopt, old: Optimizer) -> bool:
-    """The same line has built it; or another has, for the same variable, and it never stepped."""
+    """The same line has built it, over the same accounts; or another has, for the same variable,
+    and it never stepped."""
     if old.site == event.site:
-        return True
+        return set(old.accounts) == set(event.accounts)
     return not old.steps and old.variable == variable(event.optimizer)
 
 

@@ -65,11 +65,14 @@ def on_move(books: Books, event: ev.Move) -> Entry[ev.Move]:
         return entry
     by_closure = {n for n in books.fresh(event.accounts) if books.credits[n].excuse == "closure"}
     books.excuse_fresh(event.accounts, "moved")
+    # Before all training, that is how weights are initialised.
+    begun = event.gradient or bool(books.trails or books.fetched or books.steps)
 
     def put_back(account: Account) -> Account:
         stirred = account.stirred or not by_closure.isdisjoint(account.fresh)
         vacant = account.vacant and not event.gradient
-        return replace(account, moved=True, reset=True, stirred=stirred, vacant=vacant)
+        moved = account.moved or begun
+        return replace(account, moved=moved, reset=True, stirred=stirred, vacant=vacant)
 
     return books.change(event, event.accounts, put_back)
 
