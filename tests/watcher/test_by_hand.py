@@ -479,3 +479,36 @@ def test_an_update_by_hand_has_the_line_that_read_the_gradient(tmp_path: Path) -
     )
 
     assert loop.found == [f"GK101:{loop.line('p -= ')}"]
+
+
+LOADED = """
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(torch.randn(8, 4)).mean().backward()
+    model.zero_grad()
+    for i, x in enumerate(torch.randn(4, 8, 4)):
+        model(x).square().mean().backward()
+        if i == 0:
+            torch.save(model.state_dict(), "first.pt")
+        if i == 2:
+            optimizer.step()
+            optimizer.zero_grad()
+    {moves}
+"""
+
+
+@pytest.mark.parametrize(
+    ("moves", "found"),
+    [
+        ("model.load_state_dict(torch.load('first.pt'))", 1),
+        ("with torch.no_grad(): model.weight.sub_(0.1 * model.weight.grad)", 0),
+    ],
+)
+def test_weights_that_are_loaded_do_not_spend_what_waits_and_those_moved_by_hand_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moves: str, found: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    loop = run(tmp_path, LOADED.format(moves=moves))
+
+    assert sum(one.startswith("GK203") for one in loop.found) == found

@@ -2,11 +2,20 @@
 
 from collections.abc import Sequence
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradkeeper.watcher.effects import BecameNone, Cleared, Credited, CreditedAgain, Emptied
+from gradkeeper.watcher.effects import (
+    BecameNone,
+    Cleared,
+    Credited,
+    CreditedAgain,
+    Emptied,
+    Spent,
+    Stepped,
+)
 from gradkeeper.watcher.gradients import Cohort, Mark
 
 CHANGES = ("left alone", "never had one", "added to", "came", "replaced", "cleared")
@@ -79,3 +88,45 @@ def test_to_become_none_is_to_be_cleared_and_emptied(
 
     assert one_go.known() == two.known()
     assert all(mark.grad is None for mark in one_go.cohort.marks)
+
+
+@pytest.mark.parametrize("zeroed_every", [1, 2, 100])
+def test_others_are_looked_at_after_each_step_whether_or_not_it_is_zeroed(
+    zeroed_every: int,
+) -> None:
+    cohort = Seen(["added to"] * 3).cohort
+    cohort.look(closely=False)
+    turns = []
+
+    for step in range(1, 7):
+        Spent([cohort], "optimizer").apply()
+        Stepped([cohort]).apply()
+        if step % zeroed_every == 0:
+            BecameNone([cohort]).apply()
+        assert cohort.few is not None
+        turns += [cohort.marks.index(mark) for mark in cohort.few]
+
+    assert set(turns) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_what_a_step_has_left_is_known_also_where_it_writes_into_gradients(writes: bool) -> None:
+    seen = Seen(["never had one"])
+    seen.parameters[0].grad = torch.ones(2)
+    cohort = seen.cohort
+    Credited([cohort]).apply()
+
+    def step() -> None:
+        Spent([cohort], "optimizer").apply()
+        if writes:
+            grad = seen.parameters[0].grad
+            assert grad is not None
+            grad += 1
+
+    step()
+    cohort.left_by_step()  # as long as it is looked at closely
+    cohort.look(closely=False)
+    step()
+    Stepped([cohort]).apply()
+
+    assert [mark.verdict() for mark in cohort.marks] == ["same"]

@@ -1,9 +1,12 @@
 """The short way through a steady loop sees exactly what the long way sees."""
 
+import _thread
 import sys
+import threading
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 import pytest
 import torch
@@ -43,6 +46,9 @@ ODD = (
     "clipped",
     "no step",
     "two steps",
+    "zeroed by hand after the step",
+    "written after the step",
+    "one written after the step",
     "another step",
     "a fault",
     "a new group",
@@ -59,12 +65,25 @@ def batches(*, loader: bool) -> Iterator[torch.Tensor]:
     yield from x.split(4)
 
 
-def train(odd: dict[int, str], *, loader: bool) -> list[torch.Tensor]:
+class Halving(torch.optim.SGD):
+    """Writes into the gradients that it steps by."""
+
+    def step(self, closure: Any = None) -> Any:
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    parameter.grad.mul_(0.5)
+        return super().step(closure)
+
+
+def train(
+    odd: dict[int, str], *, loader: bool, kind: type[torch.optim.SGD] = torch.optim.SGD
+) -> list[torch.Tensor]:
     """A loop that does something else at some of its steps."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
     spare = nn.Linear(1, 1)
-    opt = torch.optim.SGD(model.parameters(), lr=0.01)
+    opt = kind(model.parameters(), lr=0.01)
     first = model[0].weight
     for i, x in enumerate(batches(loader=loader)):
         what = odd.get(i, "")
@@ -84,7 +103,7 @@ def train(odd: dict[int, str], *, loader: bool) -> list[torch.Tensor]:
         if what == "a new group" and len(opt.param_groups) == 1:
             opt.add_param_group({"params": list(spare.parameters())})
         if what == "a new optimizer":
-            opt = torch.optim.SGD(model.parameters(), lr=0.01)
+            opt = kind(model.parameters(), lr=0.01)
         first.requires_grad_(what != "frozen")
         loss = model(x).square().mean()
         if what == "summed":
@@ -107,6 +126,7 @@ def train(odd: dict[int, str], *, loader: bool) -> list[torch.Tensor]:
             opt.step()
         if what == "two steps":
             opt.step()
+        after_the_step(what, model)
     return [p.detach().clone() for p in model.parameters()]
 
 
@@ -132,6 +152,20 @@ def by_hand(what: str, opt: torch.optim.Optimizer, model: nn.Module) -> None:
         opt.step()
 
 
+def after_the_step(what: str, model: nn.Module) -> None:
+    first = next(model.parameters())
+    if what == "zeroed by hand after the step":
+        for p in model.parameters():
+            if p.grad is not None:
+                p.grad.zero_()
+    if what == "written after the step":
+        for p in model.parameters():
+            if p.grad is not None:
+                p.grad.add_(1)
+    if what == "one written after the step" and first.grad is not None:
+        first.grad.add_(1)
+
+
 def fail(_: torch.Tensor) -> None:
     raise ArithmeticError
 
@@ -145,9 +179,11 @@ def the_long_way() -> Iterator[None]:
         yield
 
 
-def watched(odd: dict[int, str], *, loader: bool) -> tuple[list[Finding], list[str]]:
+def watched(
+    odd: dict[int, str], *, loader: bool, kind: type[torch.optim.SGD] = torch.optim.SGD
+) -> tuple[list[Finding], list[str]]:
     with Watch(on_finding="record") as watch:
-        train(odd, loader=loader)
+        train(odd, loader=loader, kind=kind)
     # Encoded, for a factor that is no number differs from itself.
     return [*watch.findings, *watch.infos], [encode(event) for event in watch.tape]
 
@@ -155,18 +191,54 @@ def watched(odd: dict[int, str], *, loader: bool) -> tuple[list[Finding], list[s
 @given(
     odd=st.dictionaries(st.integers(0, STEPS - 1), st.sampled_from(ODD), max_size=3),
     loader=st.booleans(),
+    kind=st.sampled_from([torch.optim.SGD, Halving]),
 )
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@example(odd={}, loader=False)
-@example(odd={26: "no zero"}, loader=True)
-@example(odd={26: "a fault", 29: "late zero"}, loader=False)
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example(odd={}, loader=False, kind=torch.optim.SGD)
+@example(odd={26: "no zero"}, loader=True, kind=torch.optim.SGD)
+@example(odd={26: "no zero"}, loader=False, kind=Halving)
+@example(odd={25: "zeroed by hand after the step", 26: "no zero"}, loader=False, kind=Halving)
+@example(odd={26: "no step"}, loader=False, kind=torch.optim.SGD)
+@example(odd={26: "a fault", 29: "late zero"}, loader=False, kind=torch.optim.SGD)
 def test_a_loop_that_changes_is_told_as_without_the_fast_path(
-    odd: dict[int, str], loader: bool
+    odd: dict[int, str], loader: bool, kind: type[torch.optim.SGD]
 ) -> None:
-    short = watched(odd, loader=loader)
+    short = watched(odd, loader=loader, kind=kind)
 
     with the_long_way():
-        assert watched(odd, loader=loader) == short
+        assert watched(odd, loader=loader, kind=kind) == short
+
+
+def told_by_hand(odd: dict[int, str], kind: type[torch.optim.SGD]) -> set[str]:
+    """The kinds of events that tell of gradients written by hand."""
+    with Watch(on_finding="record") as watch:
+        train(odd, loader=False, kind=kind)
+    return {type(event).__name__ for event in watch.tape} & {"Adjust", "Assign"}
+
+
+@pytest.mark.parametrize("odd", ["no zero", "two steps", "no backward", "module zero"])
+def test_what_an_optimizer_writes_into_gradients_is_not_taken_for_the_users_doing(odd: str) -> None:
+    assert told_by_hand({STEADY + 8: odd}, Halving) == set()
+
+
+@pytest.mark.parametrize("kind", [torch.optim.SGD, Halving])
+def test_what_the_user_writes_after_a_step_is_told_where_no_zero_follows(
+    kind: type[torch.optim.SGD],
+) -> None:
+    odd = {STEADY + 8: "written after the step", STEADY + 9: "no zero"}
+
+    assert told_by_hand(odd, kind) == {"Adjust"}
+
+
+def test_gradients_zeroed_by_hand_after_a_step_are_not_stale() -> None:
+    step = STEADY + 8
+    by_hand = {step: "zeroed by hand after the step", step + 1: "no zero"}
+
+    right, _ = watched(by_hand, loader=False)
+    wrong, _ = watched({step + 1: "no zero"}, loader=False)
+
+    assert "GK101" not in {finding.rule for finding in right}
+    assert "GK101" in {finding.rule for finding in wrong}
 
 
 @pytest.mark.slow
@@ -258,3 +330,27 @@ def test_so_does_a_steady_loop_over_parts_of_a_batch() -> None:
 
     assert long == 5 * rounds + 1
     assert short < 5 * (STEADY + 4)
+
+
+def test_a_backward_that_the_outermost_line_of_all_calls_is_watched() -> None:
+    """As in a script; there, nothing lies above it but the thread."""
+    faults: list[BaseException] = []
+    done = threading.Event()
+
+    def script() -> None:
+        try:
+            model = nn.Linear(4, 1)
+            opt = torch.optim.SGD(model.parameters(), lr=0.01)
+            for _ in range(STEPS):
+                torch.autograd.backward(model(torch.randn(4, 4)).square().mean())
+                opt.step()
+                opt.zero_grad()
+        except BaseException as fault:
+            faults.append(fault)
+        done.set()
+
+    with Watch(on_finding="record"):
+        _thread.start_new_thread(script, ())
+        assert done.wait(60)
+
+    assert not faults

@@ -3,7 +3,9 @@
 from pathlib import Path
 from types import CodeType
 
-from gradkeeper.model.events import Batch
+import pytest
+
+from gradkeeper.model.events import Batch, EpochEnd
 from gradkeeper.watcher.loops import find_loops
 from tests.watcher.loops import run
 
@@ -50,6 +52,19 @@ def test_a_loop_too_long_for_one_byte_has_its_variables_too() -> None:
     assert [(loop.line, loop.targets) for loop in loops] == [(1, ("epoch",)), (2, ("x", "y"))]
 
 
+def test_a_loop_that_is_left_for_its_next_round_by_two_ways_is_one() -> None:
+    text = """\
+while True:
+    try:
+        use(x)
+    except RuntimeError:
+        continue
+    x -= 1
+"""
+
+    assert len(found(compile(text, "train.py", "exec"))) == 1
+
+
 def test_no_loop_goes_round_between_a_scaler_and_its_step(tmp_path: Path) -> None:
     loop = run(
         tmp_path,
@@ -66,3 +81,57 @@ def test_no_loop_goes_round_between_a_scaler_and_its_step(tmp_path: Path) -> Non
     )
 
     assert sum(isinstance(event, Batch) for event in loop.watch.tape) == 4
+
+
+HANDED_IN = """
+def train(data, last):
+    for i, x in enumerate(data):
+        (model(x).square().mean() / 3).backward()
+        if i % 3 == 2:
+            last()
+
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+move = lambda: {move}
+train(torch.randn(5, 8, 4), move)
+"""
+
+
+def test_a_loop_steps_from_its_first_round_on_by_a_function_that_it_was_handed(
+    tmp_path: Path,
+) -> None:
+    steps = run(tmp_path, HANDED_IN.format(move="(optimizer.step(), optimizer.zero_grad())"))
+    prints = run(tmp_path, HANDED_IN.format(move="print()"))
+
+    rounds = [
+        sum(isinstance(event, Batch) for event in loop.watch.tape) for loop in (steps, prints)
+    ]
+    assert rounds == [5, 0]
+    assert steps.found == [f"GK203:{steps.line('backward')}"]
+
+
+EPOCHS = """
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+batches = [torch.randn(8, 4) for _ in range({batches})]
+count = 0
+for epoch in range(3):
+    optimizer.zero_grad()
+    for x in batches:
+        (model(x).square().mean() / 3).backward()
+        count += 1
+        if count % 3 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(("batches", "tails"), [(4, 1), (3, 0)])
+def test_a_loop_has_ended_when_the_one_around_it_goes_round(
+    tmp_path: Path, batches: int, tails: int
+) -> None:
+    """What its last window lacks is told where it is zeroed, though none is open at the end."""
+    loop = run(tmp_path, EPOCHS.format(batches=batches))
+
+    assert sum(isinstance(event, EpochEnd) for event in loop.watch.tape) == 2
+    assert loop.found == [f"GK203:{loop.line('backward')}"] * tails

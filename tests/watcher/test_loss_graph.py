@@ -48,3 +48,10 @@ def test_a_sum_divided_by_something_else_is_no_mean() -> None:
     total = F.kl_div(F.log_softmax(logits, 1), torch.full((8, 3), 1 / 3), reduction="sum")
 
     assert facts_of(total / 5).multiplier is None
+
+
+def test_a_graph_that_is_freed_already_is_no_fault_of_ours() -> None:
+    loss = torch.randn(3, requires_grad=True).mean() / 2
+    loss.backward()
+
+    assert facts_of(loss).multiplier is None

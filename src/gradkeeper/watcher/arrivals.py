@@ -101,6 +101,8 @@ class Arrivals:
             moment = self._log.place if self._log.steady else None
             passed = self.rounds.next(step=step, moment=moment)
         if passed is not None:
+            for source in passed.ended:
+                self._log.enter((ev.EpochEnd, site, source))
             if passed.new_epoch:
                 self._log.enter((ev.EpochBegin, site, passed.source))
             self._log.enter((ev.Batch, site, passed.source))

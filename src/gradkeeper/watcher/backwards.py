@@ -16,7 +16,7 @@ from gradkeeper.watcher.accounts import Accounts
 from gradkeeper.watcher.arrivals import Arrivals
 from gradkeeper.watcher.effects import Credited, CreditedAgain, Unchanged
 from gradkeeper.watcher.event_log import EventKey
-from gradkeeper.watcher.fast_path import ABOVE_TAP, FastPath
+from gradkeeper.watcher.fast_path import FastPath
 from gradkeeper.watcher.gradient_sync import GradientSync, unsharded_by_fsdp
 from gradkeeper.watcher.gradients import Cohort, Mark
 from gradkeeper.watcher.inner_batches import InnerBatches
@@ -98,9 +98,10 @@ class Backwards:
         self._accounts = accounts
         self._log, self._cohorts = accounts.log, accounts.cohorts
         self._optimizers = optimizers
+        self._newcomers, self._gone = optimizers.newcomers, optimizers.gone
         optimizers.adopted.append(lambda _: self.look_again())
         self._manual = manual
-        self._fast_path, self._again = fast_path, fast_path.again
+        self._fast_path = fast_path
         self._sync = sync
         self._measures = measures
         self._underway = arrivals.underway
@@ -109,7 +110,7 @@ class Backwards:
         self.kept = KeptGraphs(arrivals.sites)
         self._asked: dict[int, weakref.ref[torch.Tensor]] = {}
         """Leaves by which derivatives were asked for."""
-        self.retains = False
+        self.retains: bool | None = False
         """The next backward leaves its graph as it is, for another one."""
         self._last: torch.Tensor | None = None
         """The loss of the running backward, where its graph is to be marked."""
@@ -123,35 +124,30 @@ class Backwards:
         """The running backward began as the fast path expects."""
 
     @keep_from_compiler
-    def begins(self, tensors: list[torch.Tensor], gradient: object, above: int = ABOVE_TAP) -> None:
+    def begins(self, tensors: list[torch.Tensor], gradient: object, above: int) -> None:
         """Is about to run. One inside another (reentrant checkpointing) belongs to it."""
         underway = self._underway
-        underway.depth += 1
-        if underway.depth > 1:
+        if underway.depth:
+            underway.depth += 1
             self._walk(tensors)
             return
-        optimizers = self._optimizers
-        if optimizers.newcomers or optimizers.gone:
-            optimizers.settle()
+        underway.depth = 1
+        if self._newcomers or self._gone:
+            self._optimizers.settle()
         loaders = self._loaders
-        first = False
-        if loaders.unused:
-            first = True
-            loaders.unused.clear()
-        fetched = loaders.in_a_row
-        if fetched:
-            loaders.in_a_row, loaders.unread = 0, fetched - 1
+        first, fetched = False, loaders.in_a_row
+        if fetched or loaders.unused:
+            first = loaders.used()
         facts = self._facts = facts_of(tensors[0], gradient) if len(tensors) == 1 else UNKNOWN
-        moment = self._again(facts if facts.counted is None else facts.comparable(), above=above)
+        moment = self._fast_path.again(facts, None, above)
         if moment is None:
             self._as_ever = False
             self._begins(tensors, first=first, fetched=fetched)
             return
         self._as_ever = True
-        site = moment.site
+        site = self._arrivals.last = moment.site
         if site is not self._site:  # a site takes a while to be looked up
             self._site, self._line = site, self._lines[site]
-        self._arrivals.last = site
         line = self._line
         line.count += 1
         if line.count >= line.due_at and line.due():
@@ -169,7 +165,7 @@ class Backwards:
             # Only close looks ask for it; in a steady loop the gradients themselves will do.
             self._loss = tensors[0].detach() if _is_one_number(tensors) else None
             self._last = tensors[0] if len(tensors) == 1 and not self.retains else None
-            self._items = items_of(self._facts.counted)
+            self._items = items_of(tensors[0]) if len(tensors) == 1 else None
         if self._measures is not None:
             self._measures.begins(tensors)
         line = self._lines.get(site)
@@ -189,7 +185,7 @@ class Backwards:
         self._tell_batch(tensors, line, site)
         everyone = self._cohorts.everyone()
         self._manual.notice(everyone, site, using=True)
-        self._fast_path.learn(start, self._facts.comparable(), Unchanged(everyone))
+        self._fast_path.learn(start, self._facts, Unchanged(everyone))
 
     def _look_for_totals(self, site: Site) -> None:
         for total in self.kept.look(self._arrivals.sites.frame()):
@@ -276,12 +272,12 @@ class Backwards:
         underway.depth -= 1
         if underway.depth or site is None:
             return
-        if self._last is not None:
-            last, self._last = self._last, None
-            self.kept.mark(last)
         fast_path = self._fast_path
         if self._as_ever and fast_path.ends_again(site):
             return
+        if self._last is not None:
+            last, self._last = self._last, None
+            self.kept.mark(last)
         start = fast_path.start()
         credited = self._credit(self._cohorts.everyone(), site)
         self._items = self._loss = None

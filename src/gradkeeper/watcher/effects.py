@@ -9,10 +9,8 @@ tests hold them to that. Attributes lie in slots: a steady loop asks for some tw
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
-from weakref import ref
 
-from gradkeeper.torch_private import is_sharded
-from gradkeeper.watcher.gradients import Cohort, gradient_of, norms_are_finite
+from gradkeeper.watcher.gradients import Cohort, Mark, gradient_of, norms_are_finite
 
 
 class Effect(Protocol):
@@ -31,8 +29,8 @@ class BecameNone:
                 cohort.clear()
             else:
                 cohort.zeroed()
-            for mark in cohort.few or cohort.marks:
-                mark.grad = None
+            for mark in cohort.turn() if cohort.due else cohort.few or cohort.marks:
+                mark.grad, mark.known = None, True
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +52,8 @@ class Emptied:
 
     def apply(self) -> None:
         for cohort in self.cohorts:
-            for mark in cohort.few or cohort.marks:
-                mark.grad = None
+            for mark in cohort.turn() if cohort.due else cohort.few or cohort.marks:
+                mark.grad, mark.known = None, True
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +78,7 @@ class Spent:
 
     def apply(self) -> None:
         for cohort in self.cohorts:
+            cohort.due += 1
             if not (cohort.fresh or cohort.spent):
                 continue
             cohort.fresh = 0
@@ -93,14 +92,14 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
-class Turned:
-    """The step is over: other members have their turn to be looked at."""
+class Stepped:
+    """The step is over, where that takes a look."""
 
     cohorts: Sequence[Cohort]
 
     def apply(self) -> None:
         for cohort in self.cohorts:
-            cohort.turn()
+            cohort.stepped()
 
 
 class Expected(Protocol):
@@ -123,12 +122,13 @@ class Unchanged:
             waits = cohort.fresh
             for mark in few:
                 # `verdict`, and `moved` while something waits: in one look, for speed.
-                parameter = mark.parameter()
+                reference, seen = mark.parameter, mark.grad
+                parameter = reference()
                 if parameter is None or not mark.known:
                     continue
                 if waits and parameter._version != mark.weight_version:
                     return False
-                grad, seen = gradient_of(parameter), mark.grad
+                grad = gradient_of(parameter)
                 if grad is None:
                     if seen is not None:
                         return False
@@ -137,37 +137,36 @@ class Unchanged:
         return True
 
 
-@dataclass(frozen=True, slots=True)
 class CreditedAgain:
     """A backward has added to these, and to none of the others: what must hold, and what it does,
     in one look at each gradient."""
 
-    cohorts: Sequence[Cohort]
-    others: Sequence[Cohort]
+    __slots__ = ("_alone", "_cohorts", "_others")
+
+    def __init__(self, cohorts: Sequence[Cohort], others: Sequence[Cohort]) -> None:
+        self._cohorts, self._others = cohorts, others
+        self._alone = cohorts[0] if len(cohorts) == 1 and not others else None
 
     def apply(self) -> bool:
         """False, and nothing is done, where it does not hold."""
-        for cohort in self.others:
-            for mark in cohort.few or cohort.marks:
-                if mark.is_credited():
-                    return False
-        seen = []
-        for cohort in self.cohorts:
-            for mark in cohort.few or cohort.marks:
-                parameter = mark.parameter()
-                if parameter is None or not mark.known:
-                    return False
-                grad = gradient_of(parameter)
-                if grad is None:
-                    return False
-                known, version = mark.grad, grad._version
-                if known is None or known() is not grad:
-                    known = ref(grad)
-                elif version == mark.version and not is_sharded(parameter):
-                    return False
-                seen.append((mark, known, version, parameter._version))
-        for mark, known, version, weight_version in seen:
-            mark.grad, mark.version, mark.weight_version = known, version, weight_version
-        for cohort in self.cohorts:
-            cohort.fresh += 1
+        cohort = self._alone
+        few = None if cohort is None else cohort.few
+        if cohort is None or few is None or len(few) > 1:
+            return self._apply_to_several()
+        if not few[0].credit():
+            return False
+        cohort.fresh += 1
         return True
+
+    def _apply_to_several(self) -> bool:
+        credited, others = _looked_at(self._cohorts), _looked_at(self._others)
+        if any(mark.is_credited() for mark in others):
+            return False
+        if not all(mark.is_credited() for mark in credited):
+            return False
+        Credited(self._cohorts).apply()
+        return True
+
+
+def _looked_at(cohorts: Sequence[Cohort]) -> list[Mark]:
+    return [mark for cohort in cohorts for mark in cohort.few or cohort.marks]

@@ -53,6 +53,8 @@ class EventLog:
         rank: int | None = None,
         reads: Switch | None = None,
     ) -> None:
+        self.broken: list[Callable[[], None]] = []
+        """Told when a pattern is over."""
         self.trained = False
         """A backward or a step was posted."""
         self._auditor = auditor
@@ -99,6 +101,8 @@ class EventLog:
         pattern, place, times = self.pattern, self.place, self.times
         self.pattern = []
         self.steady = False
+        for tell in self.broken:
+            tell()
         self._keys.clear()
         self._told.clear()
         self._steady_from = 0

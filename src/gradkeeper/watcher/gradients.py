@@ -42,7 +42,8 @@ class Mark:
 
     def note(self) -> None:
         """Takes what is there now as seen."""
-        parameter = self.parameter()
+        reference = self.parameter
+        parameter = reference()
         if parameter is None:
             return
         grad = gradient_of(parameter)
@@ -76,6 +77,23 @@ class Mark:
             return True
         # A DTensor's version does not move when FSDP2 accumulates into it.
         return is_sharded(parameter)
+
+    def credit(self) -> bool:
+        """`is_credited`, and `note` if so, in one look."""
+        reference = self.parameter
+        parameter = reference()
+        if parameter is None or not self.known:
+            return False
+        grad, seen = gradient_of(parameter), self.grad
+        if grad is None:
+            return False
+        version = grad._version
+        if seen is None or seen() is not grad:
+            self.grad = weakref.ref(grad)
+        elif version == self.version and not is_sharded(parameter):
+            return False
+        self.version, self.weight_version = version, parameter._version
+        return True
 
     def grad_now(self) -> torch.Tensor | None:
         parameter = self.parameter()
@@ -164,6 +182,10 @@ class Cohort:
         self._turn = 0
         self.few: list[Mark] | None = None
         """In a steady loop, the members whose turn it is to be looked at."""
+        self.due = 0
+        """Steps since others had their turn, which they have once for each."""
+        self.written = False
+        """A step was seen to write into its gradients."""
 
     def part(self, name: str, marks: list[Mark]) -> "Cohort":
         part = Cohort(name, marks, trainable=self.trainable)
@@ -175,7 +197,7 @@ class Cohort:
         part.losses, part.norms = list(self.losses), list(self.norms)
         part.habits, part.suspect = dict(self.habits), self.suspect
         part.descends, part.moved_at = self.descends, self.moved_at
-        part.hidden = self.hidden
+        part.hidden, part.written = self.hidden, self.written
         part.unseen = self.unseen
         return part
 
@@ -188,19 +210,32 @@ class Cohort:
     def look(self, *, closely: bool) -> list[Mark]:
         """The members to look at: all of them, or the few whose turn it is."""
         if closely:
-            self.few = None
+            self.few, self.due = None, 0
             return self.marks
         return self.few or self._choose()
 
-    def turn(self) -> None:
-        """Other members have their turn, from what they hold now."""
-        self.left, marks = None, self.marks
+    def stepped(self) -> None:
+        """Of a steady loop: a step is over. Others have their turn at the next zero, when there is
+        nothing to look at; or at the next step, if none has come by then."""
+        self.left = None
+        if self.few is None:
+            self.turn()
+        elif self.due > 1:
+            self.turn()
+            self.due = 1
+        elif not self.written:
+            return
+        for mark in self.few or ():
+            mark.note()
+
+    def turn(self) -> list[Mark]:
+        """Other members have their turn; what they hold is to be noted."""
+        self.due, marks = 0, self.marks
         for mark in self.few or marks:
             mark.known = False
         turn = self._turn = (self._turn + SAMPLE) % len(marks)
         few = self.few = marks[turn : turn + SAMPLE]
-        for mark in few:
-            mark.note()
+        return few
 
     def _choose(self) -> list[Mark]:
         """The rest is not known from now on; what was seen of the chosen ones stays seen, and of
@@ -219,6 +254,12 @@ class Cohort:
             mark.note()
         if self.left is not None:
             self.leave()
+
+    def left_by_step(self) -> None:
+        """Of a loop that is looked at closely: a step is over."""
+        self.written = self.written or any(mark.verdict() is not SAME for mark in self.marks)
+        self.note(closely=True)
+        self.leave()
 
     def leave(self) -> None:
         """Remembers what a step has left in the smallest gradient that is more than a number."""
@@ -279,6 +320,8 @@ class Cohorts:
         self.all: dict[str, Cohort] = {}
         self.version = 0
         """Changes whenever a cohort comes, goes or splits."""
+        self.changed: list[Callable[[], None]] = []
+        """Told of that."""
         self._list: list[Cohort] = []
         self._list_version = -1
 
@@ -307,13 +350,18 @@ class Cohorts:
         return cohort
 
     def _index(self, cohort: Cohort) -> None:
-        self._whole.clear()
-        self.version += 1
+        self._change()
         self.all[cohort.name] = cohort
         for mark in cohort.marks:
             parameter = mark.parameter()
             if parameter is not None:
                 self._of[id(parameter)] = (mark, cohort)
+
+    def _change(self) -> None:
+        self._whole.clear()
+        self.version += 1
+        for tell in self.changed:
+            tell()
 
     def touched(self, parameters: Iterable[torch.Tensor]) -> dict[Cohort, list[Mark]]:
         """The cohorts of these parameters, each with those of its members that are among them."""
@@ -355,8 +403,7 @@ class Cohorts:
         return self._names.unique(shared or f"{whole.partition(':')[0]}:{len(marks)} of them")
 
     def drop(self, cohort: Cohort) -> None:
-        self._whole.clear()
-        self.version += 1
+        self._change()
         self._names.release(cohort.name)
         self.all.pop(cohort.name, None)
         self._of = {key: known for key, known in self._of.items() if known[1] is not cohort}

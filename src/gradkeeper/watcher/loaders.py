@@ -112,6 +112,14 @@ class LoaderEpochs:
         else:
             self._hold(source, site, ahead=True)
 
+    def used(self) -> bool:
+        """A backward begins: what was fetched may be used in it. True for the first one of them."""
+        if self.in_a_row:
+            self.in_a_row, self.unread = 0, self.in_a_row - 1
+        first = bool(self.unused)
+        self.unused.clear()
+        return first
+
     def take(self) -> None:
         """Another of the batches that were held back is used now."""
         source, site = self.held.pop(0)

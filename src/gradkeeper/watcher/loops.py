@@ -7,8 +7,9 @@ one batch; inner_batches.py tells.
 
 import dis
 import functools
+import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CellType, CodeType, FrameType, FunctionType, MethodType
@@ -46,6 +47,8 @@ class CodeLoop:
 class Round:
     source: str
     new_epoch: bool
+    ended: tuple[str, ...] = ()
+    """The loops inside that have come to their end before it."""
 
 
 InnerLoop = tuple[CodeType, int]
@@ -72,6 +75,8 @@ class Rounds:
         self._loops: dict[int, tuple[CodeType, list[CodeLoop]]] = {}
         self._stepping: set[tuple[int, int]] = set()
         """Loops that were seen to hold a step, by code and start."""
+        self._searched: set[tuple[int, int]] = set()
+        """Those in which the functions were looked at that local variables hold."""
         self.inner: InnerLoop | None = None
         """A loop without a step has gone round since the last backward."""
         self.bringing: set[InnerLoop] = set()
@@ -84,7 +89,12 @@ class Rounds:
         """By loop that holds a step: what its counters were when it last went round."""
         self.nested = False
         """Some loop has one inside that holds no step: its counters are worth reading."""
+        self.changed: list[Callable[[], None]] = []
+        """Told of that."""
         self._epochs: dict[str, object] = {}
+        self._running: dict[str, tuple[int, CodeType, CodeLoop]] = {}
+        """Loops that step and that have gone round since the one around them has: in which frame,
+        counted from outside."""
         self._usual: dict[Passage, tuple[object, Round | None, CodeLoop | None]] = {}
         """What passes between two places of one frame, where that never varies: with its token,
         and the loop that goes round."""
@@ -113,9 +123,9 @@ class Rounds:
             entered = self._entered(frames, before, places)
             if entered is not None:
                 return entered
-            passed = self._round(frames[depth], loop)
+            passed = self._round(frames, depth, loop)
             if depth == len(frames) - 1 and not self._outer(frames[depth], loop):
-                usual = Round(passed.source, new_epoch=False)
+                usual = Round(passed.source, new_epoch=False, ended=passed.ended)
                 self._learn(frames[depth], before, usual, loop=loop)
             return passed
         return None
@@ -129,10 +139,13 @@ class Rounds:
         moment: int | None,
     ) -> Round | None:
         """Unless it is the loop around it that has gone round: nothing else happens in between."""
-        self.nested = True
+        if not self.nested:
+            self.nested = True
+            for tell in self.changed:
+                tell()
         around = self._around(frames, depth)
         if around is not None and self._goes_on(frames[depth], around):
-            return self._round(frames[depth], around)
+            return self._round(frames, depth, around)
         known = (frames[depth].f_code, loop.start)
         innermost = depth == len(frames) - 1
         if known in self.sharing:
@@ -166,7 +179,7 @@ class Rounds:
             inside = was is not None and was[1] is places[depth][1] and loop.holds(was[2])
             if inside and was is not None and was[0] == places[depth][0]:
                 break
-            return self._round(frames[depth], loop, begins=True)
+            return self._round(frames, depth, loop, begins=True)
         if len(before) == len(places) and before[-1][2] < places[-1][2]:
             self._learn(frames[-1], before, None)
         return None
@@ -247,12 +260,29 @@ class Rounds:
         if loop.steps or (id(code), loop.start) in self._stepping:
             return True
         inner = [frame.f_code for frame in frames[depth + 1 :]]
-        found = any("step" in called.co_names for called in inner) or _mentions_step(
-            code, frames[depth].f_globals, DEPTH, within=loop
+        found = (
+            any("step" in called.co_names for called in inner)
+            or _mentions_step(code, frames[depth].f_globals, DEPTH, within=loop)
+            or self._calls_what_was_handed_in(frames[depth], loop)
         )
         if found:
             self._stepping.add((id(code), loop.start))
         return found
+
+    def _calls_what_was_handed_in(self, frame: FrameType, loop: CodeLoop) -> bool:
+        """A function mentions a step that an argument or another local variable holds, as a loop
+        has it that is in a function of its own. Looked for once: the step itself tells as well."""
+        code = frame.f_code
+        known = (id(code), loop.start)
+        if known in self._searched or not code.co_flags & inspect.CO_OPTIMIZED:
+            return False
+        self._searched.add(known)
+        held = variables_of(frame)
+        return any(
+            _mentions_step(called, frame.f_globals, DEPTH - 1)
+            for name in dict.fromkeys(_loaded(code, LOCALS, loop))
+            for called in _behind(held.get(name), MOST_WRAPPED)
+        )
 
     def _note_step(self, frames: list[FrameType]) -> None:
         for frame in frames:
@@ -266,7 +296,10 @@ class Rounds:
             known = self._loops[id(code)] = (code, find_loops(code))
         return known[1]
 
-    def _round(self, frame: FrameType, loop: CodeLoop, *, begins: bool = False) -> Round:
+    def _round(
+        self, frames: list[FrameType], depth: int, loop: CodeLoop, *, begins: bool = False
+    ) -> Round:
+        frame = frames[depth]
         source = f"the loop at line {loop.line} of {frame.f_code.co_name}"
         outer = self._outer(frame, loop)
         now = (_token(frame), tuple(_values(frame, around.targets) for around in outer))
@@ -275,7 +308,21 @@ class Rounds:
         known = source in self._epochs
         before = self._epochs.get(source)
         self._epochs[source] = now
-        return Round(source, new_epoch=known and (begins or before != now))
+        ended = self._ended(depth, frame.f_code, loop)
+        self._running[source] = (depth, frame.f_code, loop)
+        return Round(source, new_epoch=known and (begins or before != now), ended=ended)
+
+    def _ended(self, depth: int, code: CodeType, loop: CodeLoop) -> tuple[str, ...]:
+        """What ran inside this loop, or in functions that it called, before it went round."""
+        found = tuple(
+            source
+            for source, (level, other, inner) in self._running.items()
+            if level > depth
+            or (other is code and inner.start > loop.start and inner.end < loop.end)
+        )
+        for source in found:
+            del self._running[source]
+        return found
 
     def standing(self) -> tuple[list[FrameType], int, CodeLoop] | None:
         """The user's frames, and the loop that steps around where they are: in which one, and what.
@@ -335,12 +382,15 @@ def find_loops(code: CodeType) -> list[CodeLoop]:
     for instruction in instructions:
         line = _starts_line(instruction) or line
         lines[instruction.offset] = line
+    by_offset = {instruction.offset: place for place, instruction in enumerate(instructions)}
     ends: dict[int, int] = {}
     for instruction in instructions:
         if "JUMP_BACKWARD" in instruction.opname or "POP_JUMP_BACKWARD" in instruction.opname:
-            start = int(instruction.argval)
+            place = by_offset[int(instruction.argval)]
+            while instructions[place].opname == "NOP":  # `while True:` itself: some jumps skip it
+                place += 1
+            start = instructions[place].offset
             ends[start] = max(ends.get(start, 0), instruction.offset)
-    by_offset = {instruction.offset: place for place, instruction in enumerate(instructions)}
     found = []
     for start, end in ends.items():
         body = instructions[by_offset[start] : by_offset[end]]
@@ -451,6 +501,16 @@ def _codes(
 
 ATTRIBUTES = frozenset({"LOAD_METHOD", "LOAD_ATTR"})
 NAMES = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
+LOCALS = frozenset(
+    {
+        "LOAD_FAST",
+        "LOAD_FAST_BORROW",
+        "LOAD_FAST_CHECK",
+        "LOAD_FAST_LOAD_FAST",
+        "LOAD_FAST_BORROW_LOAD_FAST_BORROW",
+        "LOAD_DEREF",
+    }
+)
 
 
 def _loaded(code: CodeType, kinds: frozenset[str], within: CodeLoop | None) -> list[str]:
@@ -464,11 +524,17 @@ def _loaded(code: CodeType, kinds: frozenset[str], within: CodeLoop | None) -> l
 @lru_cache(maxsize=MOST_USUAL)
 def _loads(code: CodeType) -> list[tuple[str, int, str]]:
     """The names that it loads, how, and where. Kept as loops are."""
-    kinds = ATTRIBUTES | NAMES
+    kinds = ATTRIBUTES | NAMES | LOCALS
     found = [
         instruction for instruction in dis.get_instructions(code) if instruction.opname in kinds
     ]
-    return [(load.opname, load.offset, str(load.argval)) for load in found]
+    return [(load.opname, load.offset, name) for load in found for name in _names_in(load)]
+
+
+def _names_in(instruction: dis.Instruction) -> list[str]:
+    """One, or two of a pair that newer Pythons handle at once."""
+    named = instruction.argval
+    return list(named) if isinstance(named, tuple) else [str(named)]
 
 
 def _functions(names: dict[str, Any], name: str) -> list[CodeType]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from gradkeeper.model.events import Reduction
 
@@ -60,12 +61,6 @@ class LossFacts(NamedTuple):
     scaler: str | None = None
     twice: int | None = None
     """The number by which it was divided, and then divided again."""
-    counted: Any = None
-    """The node that counted the items, for `items_of`."""
-
-    def comparable(self) -> object:
-        """Without the node, which is another one each time and must not be kept."""
-        return self if self.counted is None else self[:4]
 
 
 UNKNOWN = LossFacts()
@@ -74,21 +69,24 @@ PLAIN_MEAN = LossFacts(1.0, "mean")
 
 def facts_of(loss: torch.Tensor, gradient: object = None) -> LossFacts:
     """What can be told of `loss.backward(gradient)`."""
-    node = loss.grad_fn
+    node: Any = loss.grad_fn
     if gradient is None:
         kind = type(node)
         if kind is MEAN:
             return PLAIN_MEAN
         if kind is DIVIDED:
-            known = _divided_mean(node)
-            if known is not None:
-                return known
+            # `mean / N`, which is what windows are made of: as `_follow` finds, quicker.
+            (operand, _), (divisor, _) = node.next_functions
+            if divisor is None and type(operand) is MEAN and not (_scalers and is_scaled(node)):
+                known = _mean_over(node)
+                if known is not None:
+                    return known
     if node is None or loss.dim() != 0:
         return UNKNOWN
     outer = 1.0 if gradient is None else _number(gradient)
-    facts = _follow(node, outer, MOST_HOPS)
-    twice = _divided_twice(node) if outer == 1.0 and facts.reduction == "mean" else None
-    return facts if twice is None else facts._replace(twice=twice)
+    way = _follow(node, outer, MOST_HOPS)
+    twice = _divided_twice(node) if outer == 1.0 and way.reduction == "mean" else None
+    return LossFacts(way.multiplier, way.reduction, way.scaler, twice)
 
 
 HALVED = 2
@@ -152,13 +150,13 @@ def is_scaled(node: Any) -> bool:
     return _scalers and SCALED_BY in node.metadata
 
 
-def _divided_mean(node: Any) -> LossFacts | None:
-    """Of `mean / N`, which is what windows are made of: the same as `_follow` finds, quicker."""
-    mean, divisor = node.next_functions
-    if divisor[0] is not None or type(mean[0]) is not MEAN:
+def _mean_over(node: Any) -> LossFacts | None:
+    """Of a mean that is divided by a number; None where there is nothing to remember."""
+    try:
+        other = node._saved_other
+    except RuntimeError:  # freed already
         return None
-    other = node._saved_other
-    if type(other) is not torch.Tensor or not other.is_cpu or (_scalers and is_scaled(node)):
+    if type(other) is not Tensor or not other.is_cpu:
         return None
     # Quicker than `item`, and a list where it is not one number.
     number: Any = other.tolist()
@@ -166,11 +164,21 @@ def _divided_mean(node: Any) -> LossFacts | None:
         return None
     known = _divided.get(number)
     if known is None and number and len(_divided) < MOST_DIVISORS:
-        known = _divided[number] = _follow(node, 1.0, MOST_HOPS)
+        known = _divided[number] = LossFacts(*_follow(node, 1.0, MOST_HOPS)[:3])
     return known
 
 
-def _follow(node: Any, multiplier: float | None, hops: int) -> LossFacts:
+class WayDown(NamedTuple):
+    """From a node to what made the loss."""
+
+    multiplier: float | None = None
+    reduction: Reduction | None = None
+    scaler: str | None = None
+    counted: Any = None
+    """The node that counted the items."""
+
+
+def _follow(node: Any, multiplier: float | None, hops: int) -> WayDown:
     scaler = None
     counted = None
     reduction: Reduction | None = None
@@ -206,10 +214,10 @@ def _follow(node: Any, multiplier: float | None, hops: int) -> LossFacts:
             break
     # A sum's multiplier is the user's way of counting items; it tells nothing of a window.
     known = None if multiplier is None or reduction != "mean" else abs(multiplier)
-    return LossFacts(known, reduction, scaler, counted=counted)
+    return WayDown(known, reduction, scaler, counted=counted)
 
 
-def _sum_of(node: Any, multiplier: float | None, scaler: str | None, hops: int) -> LossFacts:
+def _sum_of(node: Any, multiplier: float | None, scaler: str | None, hops: int) -> WayDown:
     """Of several terms: a mean if all are; the weight of the heaviest, or of a blend the whole."""
     terms = [
         _follow(branch, multiplier, hops // 2)
@@ -217,15 +225,15 @@ def _sum_of(node: Any, multiplier: float | None, scaler: str | None, hops: int) 
         if branch is not None
     ]
     if not terms:
-        return LossFacts(scaler=scaler)
+        return WayDown(scaler=scaler)
     scaler = scaler or next((term.scaler for term in terms if term.scaler), None)
     if any(term.reduction != "mean" or term.multiplier is None for term in terms):
-        return LossFacts(scaler=scaler)
+        return WayDown(scaler=scaler)
     heaviest = max(term.multiplier or 0.0 for term in terms)
     if multiplier is not None and _is_blend(_weights(node, hops)):
         heaviest = abs(multiplier)
     counted = terms[0].counted if len(terms) == 1 else None
-    return LossFacts(heaviest, "mean", scaler, counted=counted)
+    return WayDown(heaviest, "mean", scaler, counted=counted)
 
 
 def _is_blend(weights: list[float | None]) -> bool:
@@ -287,8 +295,11 @@ def _number(value: object) -> float | None:
     return None
 
 
-def items_of(node: Any) -> tuple[int, int] | None:
+def items_of(loss: torch.Tensor) -> tuple[int, int] | None:
     """Items that counted and items that ignore_index removed. Reads a value: the cold path only."""
+    if loss.dim() != 0:
+        return None
+    node = _follow(loss.grad_fn, 1.0, MOST_HOPS).counted
     try:
         if node is None or node._saved_reduction != 1 or node._saved_weight is not None:
             return None

@@ -59,7 +59,7 @@ class Optimizers:
         self.adopted: list[Callable[[list[Cohort]], None]] = []
         """Told of what an optimizer takes as its own, before the books are."""
         self.newcomers: list[tuple[weakref.ref[Any], Site, int]] = []
-        """Built, and not in the books yet."""
+        """Built, and not in the books yet: the same list for good, as `gone` is."""
         self._candidates: list[weakref.ref[Any]] | None = None
         """Built before the watch, or by another thread, and reached by no gradient yet; None until
         they were looked for."""
@@ -82,7 +82,7 @@ class Optimizers:
         if self._accounts.given_up:
             self.give_up()
         if self.newcomers:
-            built, self.newcomers = self.newcomers, []
+            built, self.newcomers[:] = list(self.newcomers), []
             for reference, site, age in built:
                 optimizer = reference()
                 if optimizer is None or not hasattr(optimizer, "param_groups"):
@@ -169,7 +169,7 @@ class Optimizers:
         signature: object,
     ) -> str:
         pending = [entry for entry in self.newcomers if entry[0]() is optimizer]
-        self.newcomers = [entry for entry in self.newcomers if entry[0]() is not optimizer]
+        self.newcomers[:] = [entry for entry in self.newcomers if entry[0]() is not optimizer]
         built = site or (pending[0][1] if pending else None)
         here = built or self._arrivals.sites.here()
         if owner is None:

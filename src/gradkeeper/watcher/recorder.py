@@ -20,9 +20,8 @@ from gradkeeper.watcher import loss_graph as losses
 from gradkeeper.watcher.accounts import Accounts, ThreadOwnership
 from gradkeeper.watcher.arrivals import Arrivals
 from gradkeeper.watcher.backwards import Backwards
-from gradkeeper.watcher.effects import Unchanged
 from gradkeeper.watcher.event_log import EventLog
-from gradkeeper.watcher.fast_path import FastPath
+from gradkeeper.watcher.fast_path import ABOVE_TAP, FastPath
 from gradkeeper.watcher.gradient_sync import GradientSync
 from gradkeeper.watcher.gradients import Cohort, grads_of
 from gradkeeper.watcher.loaded_tensors import LoadedTensors
@@ -153,7 +152,7 @@ class Recorder:
         if self.loader_states.waiting:
             self._overrun(iterator)
         if loaders.latest() is iterator:
-            if self.fast_path.again(None, iterator) is not None:
+            if self.fast_path.again(None, iterator, ABOVE_TAP) is not None:
                 loaders.in_a_row += 1
                 return
         frame, site = self.sites.arrived()
@@ -163,7 +162,7 @@ class Recorder:
         loaders.fetched(source, iterator, site, ahead=ahead)
         if again and not ahead and frame is not None:
             self.arrivals.fetched(frame, site)
-            self.fast_path.learn(start, None, Unchanged(()), subject=iterator)
+            self.fast_path.learn(start, None, subject=iterator)
 
     @keep_from_compiler
     def read_out(self, iterator: Any) -> None:

@@ -72,8 +72,7 @@ class SavedState:
             names = tuple(cohort.name for cohort in touched)
             self._accounts.post(ev.Restore, site, names, False, disk, path)
         for cohort in touched:
-            for mark in cohort.marks:
-                mark.note_weight()
+            cohort.note_weights()
 
     def _adopted(self, cohorts: list[Cohort]) -> None:
         """Some of what an optimizer owns now may have been loaded before there was one."""

@@ -1,15 +1,13 @@
 """Steps: which optimizer's is under way, through which scaler, and what it spends."""
 
-from dataclasses import dataclass
-
 import torch
 
 from gradkeeper.model import events as ev
 from gradkeeper.torch_private import keep_from_compiler
 from gradkeeper.watcher.accounts import Accounts
-from gradkeeper.watcher.arrivals import Arrivals, Underway
+from gradkeeper.watcher.arrivals import Arrivals
 from gradkeeper.watcher.backwards import Backwards
-from gradkeeper.watcher.effects import Effect, Spent, Turned, Unchanged
+from gradkeeper.watcher.effects import Spent, Stepped, Unchanged
 from gradkeeper.watcher.fast_path import ABOVE_TAP, FastPath, Moment
 from gradkeeper.watcher.gradients import Cohort, all_finite, grads_of, norms_are_finite
 from gradkeeper.watcher.manual_changes import ManualChanges
@@ -46,12 +44,18 @@ class Steps:
         self.taken = False
         """Whether the step that a scaler was asked for has reached its optimizer."""
         self._expected: Moment | None = None
-        """How the running step began, if as ever."""
+        """How the running step began, if as ever and nothing else has happened in it."""
+        accounts.log.broken.append(self._expect_nothing)
+        accounts.cohorts.changed.append(self._expect_nothing)
         self.check_finite = False
         """The values of what every step spends are looked at, at the price of waiting for them."""
 
+    def _expect_nothing(self) -> None:
+        self._expected = None
+
     @keep_from_compiler
     def begins(self, optimizer: torch.optim.Optimizer, *, closure: bool) -> None:
+        self._expected = None
         name = self._optimizers.adopt(optimizer)
         if name is None:
             return
@@ -59,45 +63,49 @@ class Steps:
         if self._underway.running or closure:
             self._underway.running.append(name)
             return
-        start = self._fast_path.start()
-        effects = self._step(optimizer, name)
-        began, mine = Began(self, self._underway, name), self._optimizers.cohorts(name)
+        start = None if self.check_finite else self._fast_path.start()
+        spent = self._step(optimizer, name)
+        mine = self._optimizers.cohorts(name)
+        what = _kind_of(optimizer, self._underway.scaling)
+        looks = any(cohort.due > 1 or cohort.written for cohort in mine)
+        later = Stepped(mine) if looks else None
         self._fast_path.learn(
-            start,
-            (self._underway.scaling, signature_of(optimizer)),
-            Unchanged(mine),
-            (*effects, began),
-            subject=optimizer,
-            later=(Turned(mine),),
+            start, what, Unchanged(mine), spent, subject=optimizer, name=name, later=later
         )
-        began.apply()
+        self.taken = True
+        self._underway.running.append(name)
 
     @keep_from_compiler
     def again(self, optimizer: torch.optim.Optimizer) -> bool:
         """A step begins as ever."""
+        underway = self._underway
         # A fused optimizer that a scaler calls decides by found_inf itself.
-        if self.check_finite or self._underway.depth or "found_inf" in optimizer.__dict__:
+        if underway.depth or "found_inf" in optimizer.__dict__:
             return False
-        moment = self._fast_path.again(
-            (self._underway.scaling, signature_of(optimizer)), optimizer, above=ABOVE_HOOK
-        )
+        what = _kind_of(optimizer, underway.scaling)
+        moment = self._fast_path.again(what, optimizer, ABOVE_HOOK)
         if moment is None:
             return False
         self._arrivals.last = moment.site
         self._expected = moment
+        self.taken = True
+        underway.running.append(moment.name)
         return True
 
     @keep_from_compiler
     def ends_again(self, optimizer: torch.optim.Optimizer) -> bool:
         """The step that began as ever is over, and nothing else happened in it."""
         moment, running = self._expected, self._underway.running
-        if moment is None:
+        if moment is None or len(running) != 1:
+            return False
+        whose, later = moment.subject, moment.later
+        if whose is None or whose() is not optimizer:
             return False
         self._expected = None
-        if len(running) != 1 or not self._fast_path.is_over(moment, optimizer):
-            return False
+        if later is not None:
+            later()
         if self._replicas is not None:
-            self._replicas.stepped(running[0], optimizer, moment.site)
+            self._replicas.stepped(moment.name, optimizer, moment.site)
         running.clear()
         return True
 
@@ -119,11 +127,10 @@ class Steps:
             self._replicas.stepped(name, optimizer, self._arrivals.last)
         mine = self._optimizers.cohorts(name)
         if self._log.steady:
-            Turned(mine).apply()
+            Stepped(mine).apply()
             return
         for cohort in mine:
-            cohort.note(closely=True)
-            cohort.leave()
+            cohort.left_by_step()
 
     @keep_from_compiler
     def scaler_begins(self, scaler: object, optimizer: torch.optim.Optimizer) -> None:
@@ -144,7 +151,7 @@ class Steps:
             )
         self._underway.scaling = None
 
-    def _step(self, optimizer: torch.optim.Optimizer, name: str) -> tuple[Effect, ...]:
+    def _step(self, optimizer: torch.optim.Optimizer, name: str) -> Spent | None:
         """Tells of a step, and does to the accounts what it does; returns that."""
         if self._underway.depth:
             self._backwards.inside_backward(name)
@@ -165,10 +172,10 @@ class Steps:
         key = (ev.Step, site, name, taken, self._underway.scaling, finite)
         self._log.enter((*key, None, None, True) if self._underway.depth else key)
         if not taken:
-            return ()
+            return None
         spent = Spent(mine, name)
         spent.apply()
-        return (spent,)
+        return spent
 
     def _finite(self, name: str, mine: list[Cohort]) -> bool | None:
         """False if a norm that is at hand on the host says so, or, now and then while the loop is
@@ -182,17 +189,10 @@ class Steps:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Began:
-    """A step of `owner` is under way; whatever comes until its end happens in it."""
-
-    steps: Steps
-    underway: Underway
-    owner: str
-
-    def apply(self) -> None:
-        self.steps.taken = True
-        self.underway.running.append(self.owner)
+def _kind_of(optimizer: torch.optim.Optimizer, scaling: str | None) -> object:
+    """A step of another kind makes another event."""
+    signature = signature_of(optimizer)
+    return signature if scaling is None else (signature, scaling)
 
 
 def _refused(optimizer: torch.optim.Optimizer) -> bool:

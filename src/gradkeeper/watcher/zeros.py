@@ -1,5 +1,7 @@
 """Gradients cleared, by an optimizer, a module or by hand: which ones, and was anything lost."""
 
+from collections.abc import Iterable
+
 import torch
 
 from gradkeeper.model import Site
@@ -7,7 +9,7 @@ from gradkeeper.torch_private import keep_from_compiler
 from gradkeeper.watcher.accounts import Accounts
 from gradkeeper.watcher.arrivals import Arrivals
 from gradkeeper.watcher.effects import BecameNone, Emptied, Unchanged
-from gradkeeper.watcher.fast_path import FastPath
+from gradkeeper.watcher.fast_path import ABOVE_TAP, FastPath
 from gradkeeper.watcher.gradients import Cohort
 from gradkeeper.watcher.manual_changes import ManualChanges
 from gradkeeper.watcher.optimizers import Optimizers
@@ -43,7 +45,7 @@ class Zeros:
     @keep_from_compiler
     def again(self, optimizer: torch.optim.Optimizer) -> bool:
         """What an optimizer owns is about to become None, as ever."""
-        moment = self._fast_path.again(None, optimizer)
+        moment = self._fast_path.again(None, optimizer, ABOVE_TAP)
         if moment is None:
             return False
         self._arrivals.last = moment.site
@@ -64,21 +66,21 @@ class Zeros:
             mine = self._optimizers.cohorts(name)
         self._accounts.cleared(mine, site, to_none=to_none)
         if to_none:
-            expected = Unchanged(mine if waits else ())
-            effects = (BecameNone(mine),)
-            self._fast_path.learn(start, None, expected, effects, subject=optimizer)
+            # Where nothing waits, nothing that was done by hand is lost.
+            expected = Unchanged(mine) if waits else None
+            self._fast_path.learn(start, None, expected, BecameNone(mine), subject=optimizer)
 
     @keep_from_compiler
     def zeroed_owned(self, optimizer: torch.optim.Optimizer, *, to_none: bool) -> None:
         name = self._optimizers.name_of(optimizer)
         closely = not self._log.steady
         mine = self._optimizers.cohorts(name) if name else []
-        for cohort in mine:
-            looked = cohort.look(closely=closely)
-            for mark in looked if not to_none else ():
-                mark.note()
         if to_none:
+            for cohort in mine:
+                cohort.look(closely=closely)
             Emptied(mine).apply()
+        else:
+            self._look_anew(mine)
 
     def _parted(self, parameters: list[torch.Tensor], site: Site) -> list[Cohort]:
         """The cohorts of these parameters, cut to size where there is something to clear."""
@@ -93,6 +95,11 @@ class Zeros:
     @keep_from_compiler
     def zeroed(self, parameters: list[torch.Tensor]) -> None:
         """Has zeroed these: what is there now is known."""
+        self._look_anew(self._cohorts.covered(parameters) or self._cohorts.touched(parameters))
+
+    def _look_anew(self, zeroed: Iterable[Cohort]) -> None:
         closely = not self._log.steady
-        for cohort in self._cohorts.covered(parameters) or self._cohorts.touched(parameters):
+        for cohort in zeroed:
+            if cohort.due and not closely:
+                cohort.turn()
             cohort.note(closely=closely)

@@ -8,11 +8,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from gradkeeper.watcher.fast_path import ABOVE_TAP
 from gradkeeper.watcher.patches import Undo, replace, replace_everywhere
 from gradkeeper.watcher.taps.call import Calls
+
+ABOVE_METHOD = ABOVE_TAP + 1
+"""`Tensor.backward` it is, mostly, that calls with one tensor; else the long way is taken."""
 
 
 def tap(calls: Calls) -> list[Undo]:
@@ -44,15 +48,14 @@ def _backward(calls: Calls, original: Callable[..., Any]) -> Callable[..., Any]:
                 tensors, grad_tensors, retain_graph, create_graph, grad_variables, inputs
             )
         backwards = recorder.backwards
-        backwards.retains = create_graph or bool(retain_graph)
-        above = ABOVE_TAP
-        if isinstance(tensors, torch.Tensor):
-            losses = [tensors]
-            above += 1  # `Tensor.backward`, mostly; else the long way is taken
+        backwards.retains = create_graph or retain_graph
+        if isinstance(tensors, Tensor):
+            losses, above = [tensors], ABOVE_METHOD
         else:
+            above = ABOVE_TAP
             if not isinstance(tensors, (tuple, list)):
                 tensors = tuple(tensors)
-            losses = [tensor for tensor in tensors if isinstance(tensor, torch.Tensor)]
+            losses = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
         gradient = grad_tensors
         # To ask whether None is a sequence takes as long as the rest of this.
         if gradient is not None and isinstance(gradient, Sequence) and len(gradient) == 1:

@@ -40,7 +40,7 @@ def _steps(calls: Calls) -> list[Undo]:
         if recorder is None:
             return
         try:
-            if len(args) + len(options) <= 1 and recorder.steps.again(optimizer):
+            if not options and len(args) <= 1 and recorder.steps.again(optimizer):
                 return
         except Exception as error:
             calls.stop(error)
