@@ -347,3 +347,29 @@ for x in loader:
 """
 
     assert told(code) == []
+
+
+MANY_LAYERS = """\
+import torch
+from torch import nn
+
+layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(9)])
+optimizer = torch.optim.SGD(layers.parameters(), lr=0.1)
+for step in range(100):
+    x = torch.randn(8, 4)
+    for place in range(9):
+        x = layers[place](x).relu() * 2
+    x.mean().backward()
+    for p in layers.parameters():
+        p.grad /= 8
+    optimizer.step()
+    layers.zero_grad(set_to_none=True)
+"""
+
+
+def test_what_the_rounds_of_a_loop_would_have_done_is_not_missing_where_they_cost_too_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gradkeeper.lint.interpreter.statements.QUIETLY_IN_ALL", 20)
+
+    assert told(MANY_LAYERS) == []

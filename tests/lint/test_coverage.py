@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gradkeeper.cli import main
-from gradkeeper.lint import check_source, explore
+from gradkeeper.lint import check_source, explore, run
 from gradkeeper.lint.program import TrainingLoop
 from gradkeeper.rules import ALL
 from tests.lint.linting import HEAD, loop
@@ -134,6 +134,14 @@ def test_a_loop_that_is_not_rehearsed_says_why(body: str, why: str) -> None:
     assert why in the_loop(loop(body)).why
 
 
+def test_a_loop_in_which_an_engine_steps_is_rehearsed() -> None:
+    head = HEAD + "import deepspeed\nengine, _, _, _ = deepspeed.initialize(model=model)\n"
+
+    assert the_loop(loop("engine.backward(engine(x).mean())\nengine.step()", head=head)).why == ""
+    forgotten = the_loop(loop("engine.backward(engine(x).mean())", head=head))
+    assert forgotten.why == "no step follows its backward"
+
+
 def test_a_loop_with_a_single_round_needs_no_second() -> None:
     assert the_loop(loop(RIGHT, over="for x in [torch.randn(8, 4)]:")).why == ""
 
@@ -240,6 +248,16 @@ def test_the_command_explains_its_silence_loop_by_loop(
         "training loops: 2 seen, 1 rehearsed through to a step (50%), 1 not understood\n"
         "     1 it is left in its first round\n"
     )
+
+
+def test_a_budget_that_ends_before_all_was_tried_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = "".join(f"if args.a{n}:\n    optimizer.zero_grad()\n" for n in range(9))
+    code = loop(lines + RIGHT)
+    whole = the_loop(code)
+    monkeypatch.setattr(run, "TOTAL", 100)
+
+    assert the_loop(code).unfinished
+    assert not whole.unfinished
 
 
 def test_an_output_for_machines_stays_one(

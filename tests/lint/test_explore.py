@@ -590,3 +590,46 @@ def test_a_function_that_only_raises_ends_the_program() -> None:
     code = BUILT.format(first="if False:", last="raise ValueError(name)", zero="pass")
 
     assert told(code.replace('if name == "small"', "if False")) == []
+
+
+MOVED = """
+import torch
+from data import Data
+
+def move(batch):
+    if isinstance(batch, torch.Tensor):
+        return batch.cuda()
+    elif isinstance(batch, list):
+        return [{part} for part in batch]
+    elif isinstance(batch, tuple):
+        return tuple({part} for part in batch)
+    elif isinstance(batch, dict):
+        return {{name: {part} for name, part in batch.items()}}
+    return batch
+
+def prefetch(loader):
+    batches = iter(loader)
+    batch = move(next(batches))
+    while batch is not None:
+        yield batch
+        try:
+            batch = move(next(batches))
+        except StopIteration:
+            batch = None
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch in prefetch(torch.utils.data.DataLoader(Data())):
+    optimizer.zero_grad()
+    model(batch["x"]).mean().backward()
+    optimizer.step()
+"""
+
+
+def test_a_function_that_goes_through_something_nested_is_followed_once() -> None:
+    def operations(code: str) -> int:
+        program = Program(Project({"train.py": ast.parse(code)}), tuple(ALL))
+        list(roots(program))
+        return program.operations
+
+    assert operations(MOVED.format(part="move(part)")) < 2 * operations(MOVED.format(part="part"))

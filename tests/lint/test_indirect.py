@@ -197,6 +197,37 @@ def test_a_discard_on_one_branch_is_possible_and_not_certain() -> None:
     assert possible(code)
 
 
+BEST = """
+best = 100.0
+for i, x in enumerate([torch.randn(2, 4) for _ in range(5)]):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    {step}
+    {asked}
+        best = loss.item()
+        torch.save([model.state_dict(), optimizer.state_dict()], "best.pt")
+"""
+BETTER = "if loss.item() < best:"
+
+
+def test_what_a_checkpoint_of_the_best_leaves_out_is_possible_and_not_certain() -> None:
+    """The last round may save though the step before has not been saved."""
+    some = HEAD + BEST.format(step="if (i + 1) % 2 == 0: optimizer.step()", asked=BETTER)
+    each = HEAD + BEST.format(step="optimizer.step()", asked=BETTER)
+
+    assert (told(some), possible(some)) == (["GK102"], {"GK401"})
+    assert (told(each), possible(each)) == ([], set())
+
+
+def test_what_is_left_at_the_end_is_lost_for_certain_only_where_the_last_round_saves() -> None:
+    best = HEAD + BEST.format(step="pass", asked=BETTER)
+    last = HEAD + BEST.format(step="pass", asked="if True:")
+
+    assert (told(best), possible(best)) == (["GK107"], {"GK401"})
+    assert (told(last), possible(last)) == (["GK107", "GK401"], set())
+
+
 def test_draws_of_an_inner_loop_are_batches_and_time_steps_are_not() -> None:
     body = """
     optimizer.zero_grad()

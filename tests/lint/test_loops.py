@@ -246,6 +246,23 @@ for i, x in zip(range({rounds}), itertools.cycle(stream())):
     assert told(HEAD + code.format(rounds=9)) == []
 
 
+def test_what_is_cycled_fills_windows_as_it_did_the_first_time() -> None:
+    code = """
+import itertools
+from torch.utils.data import DataLoader, TensorDataset
+
+loader = DataLoader(TensorDataset(torch.randn(6, 4)), batch_size=2)
+for i, (x,) in zip(range({rounds}), itertools.cycle(loader)):
+    (model(x).square().mean() / 2).backward()
+    if (i + 1) % 2 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+    assert told(HEAD + code.format(rounds=7)) == ["GK203"]
+    assert told(HEAD + code.format(rounds=6)) == []
+
+
 def test_a_bound_on_all_rounds_does_not_cut_them_short() -> None:
     code = """
 import argparse

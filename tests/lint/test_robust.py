@@ -39,6 +39,15 @@ NASTY = {
     ),
     "a huge range": b"for i in range(10**12):\n    loss.backward()\n    opt.step()\n",
     "a huge power": b"x = 10 ** 10 ** 10\nloss.backward()\n",
+    "rows of tensors that have none": (
+        b"import torch\nmodel = torch.nn.Linear(2, 2)\n"
+        b"opt = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        b"made = [torch.linspace(0, 1.0, 5), torch.linspace(-1, 1, 0), torch.zeros(0, 3),\n"
+        b"        torch.empty(-1), torch.arange(3, 0, -1), torch.arange(1, 2, 0)]\n"
+        b"for i in range(9):\n    x = torch.randn(4, 2)\n"
+        b"    for grid in made:\n        x = x + (grid[i] - grid[-1]) * model(x)\n"
+        b"    x.mean().backward()\n    opt.step()\n    opt.zero_grad()\n"
+    ),
     "a class that is its own base": (
         b"class A(A):\n    def f(self):\n        loss.backward()\nA().f()\n"
     ),

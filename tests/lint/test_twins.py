@@ -46,6 +46,218 @@ NEVER_STEPPED = """
         loss.backward()  # <- GK107
         adjust_learning_rate(optimizer, 0.1)
 """
+CALLED_LIKE_A_METHOD = """
+    import torch
+    from torch import nn
+
+
+    {wrapper}
+    def one_epoch(model, loader, opt):
+        model.train()
+        for x, y in loader:
+            nn.functional.cross_entropy(model(x), y).backward()
+            opt.step()  {mark}
+
+
+    def train(model, loader, epochs):
+        opt = {opt}
+        for epoch in range(epochs):
+            one_epoch(model, loader, opt)
+"""
+ADAM = "torch.optim.Adam(model.parameters())"
+twins(
+    "a function called `train`, beside the network's own",
+    CALLED_LIKE_A_METHOD.format(wrapper="", opt=ADAM, mark="# <- GK101"),
+    CALLED_LIKE_A_METHOD.format(
+        wrapper="""
+    class Zeroing:
+        def __init__(self, opt):
+            self.opt = opt
+
+        def step(self):
+            self.opt.step()
+            self.opt.zero_grad()
+
+""",
+        opt=f"Zeroing({ADAM})",
+        mark="",
+    ),
+)
+twins(
+    "an optimizer of another network, in a function called `train`",
+    """
+    import torch
+    from torch import nn
+
+
+    def one_epoch(model, loader, opt):
+        model.train()
+        for x, y in loader:
+            opt.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            opt.step()  # <- GK103
+
+
+    def train(loader, epochs):
+        old, model = nn.Linear(4, 2), nn.Linear(4, 3)
+        opt = torch.optim.Adam(old.parameters())
+        for epoch in range(epochs):
+            one_epoch(model, loader, opt)
+    """,
+    """
+    import torch
+    from torch import nn
+
+
+    def one_epoch(model, loader, opt):
+        model.train()
+        for x, y in loader:
+            opt.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            opt.step()
+
+
+    def train(loader, epochs):
+        model = nn.Linear(4, 3)
+        opt = torch.optim.Adam(model.parameters())
+        for epoch in range(epochs):
+            one_epoch(model, loader, opt)
+    """,
+)
+RATES = """
+    import torch
+
+    class Warmup:
+        def __init__(self, optimizer):
+            self.optimizer, self.steps = optimizer, 0
+
+        def step(self):
+            self.steps += 1
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.steps**-0.5
+            self.optimizer.step()  {mark}
+
+    model = torch.nn.Linear(4, 1)
+    warmup = Warmup(torch.optim.Adam(model.parameters()))
+    for place in range(1000):
+        {forward}
+        warmup.step()
+"""
+twins(
+    "steps of a schedule by hand, in a training or to see its rates",
+    RATES.format(mark="# <- GK103", forward="loss = model(torch.randn(8, 4)).square().mean()"),
+    RATES.format(mark="", forward="print(warmup.steps)"),
+)
+WHEN_BEST = """
+    import argparse
+    import torch
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--resume", action="store_true")
+    args = parser.parse_args()
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.Adam(model.parameters())
+    best = 9.0
+    if args.resume:
+        last = torch.load("last.pt")
+        model.load_state_dict(last["model"])  {mark}
+        {restored}
+    for epoch in range(10):
+        for x in torch.randn(6, 8, 4):
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+        if loss.item() < best:
+            state = {{"model": model.state_dict(), "optimizer": optimizer.state_dict()}}
+            torch.save(state, "last.pt")
+"""
+twins(
+    "a resume without the optimizer, from a file that the best epoch writes",
+    WHEN_BEST.format(mark="# <- GK404", restored=""),
+    WHEN_BEST.format(mark="", restored='optimizer.load_state_dict(last["optimizer"])'),
+)
+BEST_IS_SAVED = """
+    import torch
+    from torch import nn
+
+
+    def train(model, opt, loader, epochs, accumulate=None):
+        best = float("inf")
+        criterion = nn.CrossEntropyLoss()
+        for epoch in range(epochs):
+            total = 0.0
+            for i, (x, y) in enumerate(loader, start=1):
+                loss = criterion(model(x), y){share}
+                loss.backward()
+                if not accumulate or i % accumulate == 0:
+                    opt.step()  {mark}
+                    opt.zero_grad()
+                total += loss.item()
+            if total < best:
+                best = total
+                torch.save(model.state_dict(), "best.pt")
+"""
+twins(
+    "a window that is an option, where the best model is saved",
+    BEST_IS_SAVED.format(share="", mark="# <- GK201"),
+    BEST_IS_SAVED.format(share=" / (accumulate or 1)", mark=""),
+)
+OF_A_GRAPH = """
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+    {imports}
+
+    net = nn.Linear(4, 4)
+    optimizer = torch.optim.Adam(net.parameters())
+    for x in torch.randn(100, 8, 4):
+        {forward}
+        loss = -F.logsigmoid({score}).mean().requires_grad_()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()  {mark}
+"""
+twins(
+    "a loss that is made to want a gradient, cut off or by way of something that is not seen",
+    OF_A_GRAPH.format(
+        imports="", forward="score = net(x).detach()", score="score", mark="# <- GK103"
+    ),
+    OF_A_GRAPH.format(
+        imports="import dgl\n\n    graph = dgl.load_graphs('graph.bin')[0][0]",
+        forward="graph.ndata['emb'] = net(x); graph.apply_edges(dgl.function.u_dot_v)",
+        score="graph.edata['score']",
+        mark="",
+    ),
+)
+FOUR_OPTIMIZERS = """
+    import torch
+    from torch import nn
+
+    nets = [nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 2)]
+    first = torch.optim.Adam(nets[0].parameters())
+    second = torch.optim.Adam(nets[1].parameters())
+    third = torch.optim.Adam(nets[2].parameters())
+    fourth = torch.optim.Adam(nets[3].parameters())
+    optimizers = [first, second, third, fourth]
+    for x in torch.randn(100, 8, 2):
+        for net in nets:
+            x = net(x)
+        for optimizer in {zeroed}:
+            optimizer.zero_grad()
+        x.pow(2).mean().backward()
+        for {stepped}:
+            optimizer.step()  {mark}
+"""
+for way, stepped in {
+    "numbered": "place, optimizer in enumerate(optimizers)",
+    "zipped": "optimizer, rate in zip(optimizers, [1, 2, 3, 4])",
+}.items():
+    twins(
+        f"four optimizers in a list that is {way}",
+        FOUR_OPTIMIZERS.format(zeroed="optimizers[:3]", stepped=stepped, mark="# <- GK101"),
+        FOUR_OPTIMIZERS.format(zeroed="optimizers", stepped=stepped, mark=""),
+    )
 twins(
     "an optimizer that is built and never stepped",
     NEVER_STEPPED,
@@ -4079,6 +4291,388 @@ twins(
     "a function that its callers leave before they come to its loop",
     LEFT_EARLY.format(zero="pass", mark="  # <- GK101"),
     LEFT_EARLY.format(zero="optimizer.zero_grad()", mark=""),
+)
+
+NAMELESS = """
+    import torch
+
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    {named}
+    for epoch in range(2):
+        for i, x in enumerate(torch.randn({batches}, 2, 4)):
+            (model(x).square().mean() / 2).backward(){tail}
+            if (i + 1) % 2 == 0:
+                {call}
+"""
+MOVE = "lambda: (optimizer.step(), optimizer.zero_grad())"
+for named, call in (
+    (f"move = {MOVE}", "move()"),
+    (f"moves = [lambda: print(epoch), {MOVE}]", "for move in moves: move()"),
+):
+    uneven = f"{named}  # <- GK202"
+    twins(
+        f"a step in a function without a name, called by {call}",
+        NAMELESS.format(named=uneven, call=call, batches=5, tail="  # <- GK203"),
+        NAMELESS.format(named=named, call=call, batches=6, tail=""),
+    )
+
+
+LEFT_OUT_FOR_ITS_NUMBERS = """
+    import torch
+
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    count = 2
+    for x in [torch.randn(2, 3) for _ in range(6)]:
+        loss = model(x).square().mean() / 2
+        if torch.isnan(loss):
+            continue
+        loss.backward(){mark}
+        count -= 1
+        if count == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+            {inside}
+        {outside}
+"""
+twins(
+    "a window that is never full, in a loop that leaves bad batches out",
+    LEFT_OUT_FOR_ITS_NUMBERS.format(mark="  # <- GK107", inside="pass", outside="count = 2"),
+    LEFT_OUT_FOR_ITS_NUMBERS.format(mark="", inside="count = 2", outside="pass"),
+)
+
+EXCHANGED = """
+    import torch
+    from torch import nn
+
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 9))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model[1] = nn.Linear(4, 1)
+    for x in torch.randn(6, 2, 3):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model(x).square().mean().backward()
+        {first}
+        {second}
+        optimizer.zero_grad()
+"""
+CLIPPED_WHOLE = "nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+twins(
+    "an optimizer that is built anew after a part of its model was exchanged",
+    EXCHANGED.format(first="optimizer.step()", second=f"{CLIPPED_WHOLE}  # <- GK304"),
+    EXCHANGED.format(first=CLIPPED_WHOLE, second="optimizer.step()"),
+)
+
+
+SHORT_FOR_A_BAD_BATCH = """
+    import torch
+
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    count = 0
+    for x in [torch.randn(2, 3) for _ in range({batches})]:
+        loss = model(x).square().mean() / 2
+        if not torch.isfinite(loss):
+            continue
+        loss.backward()
+        count += 1
+        if count % 2 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+    if count % 2 != 0:
+        optimizer.step(){mark}
+"""
+twins(
+    "a last window that is short, and one that only a bad batch makes so",
+    SHORT_FOR_A_BAD_BATCH.format(batches=5, mark="  # <- GK202"),
+    SHORT_FOR_A_BAD_BATCH.format(batches=6, mark=""),
+)
+
+
+AROUND_TURNS = """
+    import torch
+
+    disc, gen = torch.nn.Linear(3, 1), torch.nn.Linear(3, 3)
+    opt_d = torch.optim.SGD(disc.parameters(), lr=0.01)
+    opt_g = torch.optim.SGD(gen.parameters(), lr=0.01){starves}
+    for i, x in enumerate([torch.randn(2, 3) for _ in range(6)]):
+        for turn in range(2):
+            opt_d.zero_grad()
+            (disc(gen(x).detach()).mean() - disc(x).mean()).backward()
+            opt_d.step()
+        if i >= 2:
+            opt_g.zero_grad()
+            loss = -disc(gen(x)).mean()
+            {backward}
+            opt_g.step(){mark}
+"""
+twins(
+    "an optimizer that waits for a loss, around the turns of another one",
+    AROUND_TURNS.format(backward="pass", mark="  # <- GK103", starves="  # <- GK106"),
+    AROUND_TURNS.format(backward="loss.backward()", mark="", starves=""),
+)
+
+
+TRIED_TWICE = """
+    import torch
+
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in [torch.randn(2, 3) for _ in range(6)]:
+        optimizer.zero_grad()
+        model(x).abs().mean().backward(){mark}
+        loss = model(x).square().mean()
+        if not torch.isfinite(loss):
+            continue
+        {first}
+        try:
+            loss.backward(){mark}
+        except RuntimeError:
+            model.zero_grad()
+            continue
+        {last}
+"""
+twins(
+    "a step that is never come to, and one that was not if no batch is ever good",
+    TRIED_TWICE.format(first="pass", last="pass", mark="  # <- GK107"),
+    TRIED_TWICE.format(first="loss.backward()", last="optimizer.step()", mark=""),
+)
+
+
+NOT_GONE_BACK_FROM = """
+    import torch
+
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5)
+
+    def loss_of(x):
+        return model(x).square().mean()
+
+    for x in [torch.randn(2, 3) for _ in range(6)]:
+        optimizer.zero_grad()
+        loss = loss_of(x)
+        {backward}
+        optimizer.step(){mark}
+        scheduler.step()
+"""
+twins(
+    "a loss that a function computes and nobody goes back from, beside a schedule",
+    NOT_GONE_BACK_FROM.format(backward="pass", mark="  # <- GK103"),
+    NOT_GONE_BACK_FROM.format(backward="loss.backward()", mark=""),
+)
+
+
+SCALED_TWICE = """
+    import torch
+
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu")
+    for i, x in enumerate([torch.randn(2, 3) for _ in range(6)]):
+        optimizer.zero_grad(){mark}
+        loss = model(x).square().mean()
+        try:
+            scaler.scale(loss).backward({first})
+            scaler.scale(loss).backward()
+        except RuntimeError:
+            model.zero_grad()
+            continue
+        if i % 2 == 1:
+            scaler.step(optimizer)
+            scaler.update()
+"""
+twins(
+    "a loss that is scaled and sent back twice, where PyTorch's refusal is caught",
+    SCALED_TWICE.format(first="retain_graph=True", mark="  # <- GK102"),
+    SCALED_TWICE.format(first="", mark=""),
+)
+
+
+GIVEN_A_TABLE = """
+    import torch
+    from texts import batches
+    from torch import nn
+
+    LOSSES = {{}}
+
+    def register(table, name):
+        def keep(function):
+            table[name] = function
+            return function
+
+        return keep
+
+    @register(LOSSES, "pixels")
+    def pixels():
+        return nn.MSELoss(reduction="{reduction}")
+
+    model = nn.Linear(4, 4)
+    criterion = LOSSES["pixels"]()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for i, (x, y) in enumerate(batches, 1):
+        criterion(model(x), y).backward()
+        if i % 4 == 0:
+            optimizer.step(){mark}
+            optimizer.zero_grad()
+"""
+twins(
+    "a table that a function is given to fill",
+    GIVEN_A_TABLE.format(reduction="mean", mark="  # <- GK201"),
+    GIVEN_A_TABLE.format(reduction="sum", mark=""),
+)
+
+
+NAMED_PARTS = """
+    import torch
+    from texts import heads, network, sample
+    from torch import nn
+
+    SIZES = {{"colour": 3, "shape": 5}}
+    optimizer = torch.optim.Adam([*network.parameters(), *heads.parameters()])
+    for _ in range(100):
+        optimizer.zero_grad()
+        for {turn}:
+            x, y = sample()
+            loss = nn.functional.cross_entropy({scores}, y)
+            loss.backward()
+        optimizer.step(){mark}
+"""
+for way, turn, scores in (
+    ("names", "task, size in SIZES.items()", "network(x, task)"),
+    ("names in a row", "i, task in enumerate(SIZES)", "network(x, task)"),
+    ("numbered heads", "i in range(4)", "heads[i](network(x))"),
+):
+    twins(
+        f"a loop over {way} goes over the tasks of one batch",
+        NAMED_PARTS.format(turn="i in range(4)", scores="network(x)", mark="  # <- GK201"),
+        NAMED_PARTS.format(turn=turn, scores=scores, mark=""),
+    )
+
+
+NEVER_ASKED = """
+    import torch
+    from texts import batches
+    from torch import nn
+
+    encoder, decoder = nn.Linear(4, 2), nn.Linear(2, 4)
+    optimizers = [torch.optim.SGD(part.parameters(), lr=0.1) for part in (encoder, decoder)]
+    for x in batches:
+        {zero}
+        nn.functional.mse_loss(decoder(encoder(x)), x).backward()
+        for optimizer in optimizers:
+            optimizer.step(){mark}
+"""
+for way, lazy in (
+    ("map", "map(lambda optimizer: optimizer.zero_grad(), optimizers)"),
+    ("generator", "(optimizer.zero_grad() for optimizer in optimizers)"),
+):
+    twins(
+        f"a {way} that nobody goes through does nothing",
+        NEVER_ASKED.format(zero=lazy, mark="  # <- GK101"),
+        NEVER_ASKED.format(zero=f"list({lazy})", mark=""),
+    )
+
+
+READ_ELSEWHERE = """
+    import torch
+    from texts import Model, loader, register
+
+    def count(params):
+        {counted}
+
+    model = Model()
+    params = filter(lambda p: p.requires_grad, model.parameters())
+    {use}
+    optimizer = torch.optim.Adam([{{"params": params}}, {{"params": [], "lr": 0.1}}]){mark}
+    for batch in loader:
+        optimizer.zero_grad()
+        model(batch).mean().backward()
+        optimizer.step()
+"""
+for way, counted, use in (
+    ("its sum", "return sum(p.numel() for p in params)", "total = count(params)"),
+    ("its length", "return len(list(params))", 'print(f"{count(params)} trainable")'),
+    ("a message", "pass", 'print("trainable", len(list(params)))'),
+):
+    twins(
+        f"an iterator that a function reads and nobody needs: {way}",
+        READ_ELSEWHERE.format(counted=counted, use=use, mark="  # <- GK306"),
+        READ_ELSEWHERE.format(counted="return type(params)", use="print(count(params))", mark=""),
+    )
+twins(
+    "an iterator that a function reads, or an unseen one is given",
+    READ_ELSEWHERE.format(
+        counted="yield from params", use="list(count(params))", mark="  # <- GK306"
+    ),
+    READ_ELSEWHERE.format(counted="yield from params", use="register(count(params))", mark=""),
+)
+
+
+THAWED_ONE_DAY = """
+    import torch
+    from texts import batches
+    from torch import nn
+
+    body, head = nn.Linear(3, 4), nn.Linear(4, 1)
+    slow = torch.optim.Adam(body.parameters()){starved}
+    fast = torch.optim.Adam(head.parameters())
+    body.requires_grad_(False)
+    for epoch in range({epochs}):
+        if epoch == {day}:
+            {thawed}.requires_grad_(True)
+        for x in batches:
+            slow.zero_grad()
+            fast.zero_grad()
+            head(body(x)).square().mean().backward()
+            slow.step(){mark}
+            fast.step()
+"""
+for epochs, day in ((6, 1), (6, 3), (60, 30)):
+    when = {"epochs": epochs, "day": day}
+    twins(
+        f"what is frozen until round {day} of {epochs}",
+        THAWED_ONE_DAY.format(thawed="head", starved="  # <- GK106", mark="  # <- GK103", **when),
+        THAWED_ONE_DAY.format(thawed="body", starved="", mark="", **when),
+    )
+
+
+INITIALISED = """
+    import torch
+    from texts import batches, tune
+    from torch import nn
+    from torch.nn import functional as F
+
+    class Margin(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.empty(5, 8))
+            {initialised}
+
+        def forward(self, features, labels):
+            return F.cross_entropy(F.linear(features, F.normalize(self.weight)), labels)
+
+    backbone, margin = nn.Linear(8, 8), Margin()
+    optimizer = torch.optim.SGD(backbone.parameters(), lr=0.1)
+    for x, y in batches:
+        loss = margin(backbone(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step(){mark}
+        {after}
+"""
+for way in ("nn.init.xavier_uniform_(self.weight)", "self.weight.data.normal_()"):
+    twins(
+        f"weights that are initialised by hand, and moved by it: {way}",
+        INITIALISED.format(initialised=way, mark="  # <- GK105", after="pass"),
+        INITIALISED.format(initialised=way, mark="", after="margin.weight.data.mul_(0.9)"),
+    )
+twins(
+    "weights that are initialised by hand, and given to code that is not seen",
+    INITIALISED.format(
+        initialised="nn.init.zeros_(self.weight)", mark="  # <- GK105", after="pass"
+    ),
+    INITIALISED.format(initialised="nn.init.zeros_(self.weight)", mark="", after="tune(margin)"),
 )
 
 

@@ -13,12 +13,16 @@ import pytest
 import gradkeeper.lint.interpreter as interpreter
 import gradkeeper.lint.libraries as libraries
 from gradkeeper.lint.imports import Project
+from gradkeeper.lint.interpreter.containers import Slice
 from gradkeeper.lint.interpreter.machine import Machine
 from gradkeeper.lint.interpreter.objects import Class, Instance
 from gradkeeper.lint.interpreter.plan import Plan
 from gradkeeper.lint.interpreter.state import EndedError, RaisedError
-from gradkeeper.lint.interpreter.values import Call, Condition, Constant, Value, either
+from gradkeeper.lint.interpreter.values import NONE, Call, Condition, Constant, Value, either
+from gradkeeper.lint.libraries.leaves import Leaf, atoms
+from gradkeeper.lint.libraries.parameters import Params
 from gradkeeper.lint.libraries.registry import StandardLibraries
+from gradkeeper.lint.libraries.tensors import MOST_KNOWN
 
 ZOO = """
 import keeper
@@ -155,6 +159,7 @@ sharded = fully_shard(nn.Linear(4, 4))
 several_layers = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
 relu, criterion, dropped = nn.ReLU(), nn.CrossEntropyLoss(ignore_index=0), nn.Dropout()
 x = torch.randn(2, 4)
+no_rows, steps, down = torch.zeros(0, 3), torch.linspace(0, 1.0, 5), torch.arange(3, 0, -1)
 leaf = torch.zeros(4, requires_grad=True)
 parameter, tensor, output = nn.Parameter(leaf), x.detach(), net(x)
 loss = F.mse_loss(output, x)
@@ -407,3 +412,15 @@ def test_this_would_notice_a_value_that_raises(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Constant, "truth", lambda self, m: 1 / 0)
 
     assert list(failures(m, uses(m, Constant(1), Constant(2))))
+
+
+def test_parts_of_a_list_of_parameters_stay_few_however_often_it_is_cut() -> None:
+    m, _ = machine()
+    leaf = Leaf("weights")
+    params = Params((leaf,), "params")
+
+    for place in range(1, 9):
+        params.item(m, Slice(Constant(place), NONE, NONE))
+        params.item(m, Slice(Constant(0), NONE, NONE))
+
+    assert len(list(atoms([leaf]))) <= 2**MOST_KNOWN

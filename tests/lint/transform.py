@@ -723,6 +723,8 @@ def _local_to(tree: ast.AST, body: list[ast.stmt]) -> set[str]:
 
 
 def _first_use_assigns(body: list[ast.stmt], name: str) -> bool:
-    first = next(node for node in body if name in _names(node))
+    first = next((node for node in body if name in _names(node)), None)
+    if first is None:
+        return True  # a function that nobody calls
     plain = isinstance(first, ast.Assign) and name not in _names(first.value)
     return plain or isinstance(first, ast.FunctionDef)

@@ -389,6 +389,8 @@ def _story(loop: "TrainingLoop") -> Iterator[str]:
         yield f"windows of {' and '.join(map(str, loop.windows))} micro-batches"
     if loop.doubts and not loop.why:
         yield f"most rules say nothing of it: {'; '.join(loop.doubts)}"
+    if loop.unfinished:
+        yield "not all of its settings were tried: it is too large for more rehearsals"
 
 
 def _statistics(results: Iterable[tuple[str, Any]], args: argparse.Namespace) -> None:

@@ -16,12 +16,14 @@ from gradkeeper.lint.libraries.tensors import Finite
 from gradkeeper.lint.run import Key, Run
 from gradkeeper.model.finding import Finding, Severity
 
-BY_CHANCE: frozenset[Mode] = frozenset({"yes", "no", "later yes", "later no"})
+BY_CHANCE: frozenset[Mode] = frozenset({"yes", "no", "later yes", "later no", "while waiting"})
 OF_TAILS = frozenset({"GK202", "GK203"})
 """Rules about what a window holds when its loop ends."""
-OF_RHYTHM = frozenset({"GK102", "GK201", "GK205", "GK304", "GK401"})
+OF_RHYTHM = frozenset({"GK102", "GK201", "GK205", "GK304", "GK401", "GK403"})
 """Rules about what is left undone: a batch that is left out for its numbers is none of it, nor is
 one that was interrupted."""
+OF_FILES = frozenset({"GK404"})
+"""Rules about what is written in one place and read in another."""
 OF_EVERY_ROUND = frozenset({"GK604"})
 """Rules about what each round does: what happens in one of them is none of it."""
 UNTOLD = "some of its options are set so"
@@ -52,12 +54,14 @@ def _cannot_be(run: Run, runs: list[Run]) -> bool:
 def _speaks(run: Run, finding: Finding) -> bool:
     if finding.rule in FROM_ABSENCE and not (run.ended and run.settled):
         return False
-    if run.plan.fault is not None and finding.rule in OF_RHYTHM | FROM_ABSENCE:
+    if run.plan.fault is not None and finding.rule in OF_RHYTHM | OF_TAILS | FROM_ABSENCE:
         return False  # what one interrupted round lacks
     if finding.rule in OF_TAILS and run.counts_samples:
         return False  # nor how the last window ends, where its length is not known
-    if finding.rule in OF_RHYTHM and any(_leaves_one_out(run)):
+    if finding.rule in OF_RHYTHM | OF_TAILS and any(_leaves_one_out(run)):
         return False  # nor what one batch does that is left out for its numbers
+    if finding.rule in FROM_ABSENCE and any(_is_never_good(run)):
+        return False  # nor what is never done where they all are
     return may_speak(run, finding)
 
 
@@ -201,7 +205,8 @@ def refuted(run: Run, key: Key, runs: list[Run]) -> bool:
     `if loss > limit: optimizer.zero_grad()`.
     """
     return any(
-        (denies(other, run, key) or _keeps(other, run, key)) and same_setting(run, other, key[0])
+        (denies(other, run, key) or _keeps(other, run, key) or _saves_nothing(other, run, key))
+        and same_setting(run, other, key[0])
         for other in runs
     )
 
@@ -218,11 +223,24 @@ def _keeps(other: Run, run: Run, key: Key) -> bool:
     )
 
 
+def _saves_nothing(other: Run, run: Run, key: Key) -> bool:
+    """What is left when the other run ends was not saved, which is where this one has its fault:
+    `if loss < best: torch.save(...)`, in the last round or not."""
+    return (
+        key[0] == "GK401"
+        and run.findings[key].where("stepped") is None
+        and key[1:] not in other.lines
+    )
+
+
 def denies(other: Run, run: Run, key: Key) -> bool:
     """The other run came by the line of a finding, and nothing was wrong with it there.
 
-    One that leaves its loop at the first step shows nothing of what comes after a step.
+    One that leaves its loop at the first step shows nothing of what comes after a step; one that
+    never writes a file shows nothing of what comes of reading it.
     """
+    if key[0] in OF_FILES and not other.lines.issuperset(lines_of(run.findings[key])):
+        return False
     return (
         key not in other.findings
         and key[1:] in other.lines
@@ -249,16 +267,28 @@ def same_setting(run: Run, other: Run, rule: str) -> bool:
     """The two differ in what chance answered, and in nothing that was chosen."""
     return all(
         other.settings.get(key, answer) == answer for key, answer in run.settings.items()
-    ) and same_scenario(run, other, rule)
+    ) and (same_scenario(run, other, rule) or _comes_later(run, other, rule))
 
 
 def same_scenario(run: Run, other: Run, rule: str) -> bool:
     """What is rehearsed on purpose happens in both."""
-    return (
-        other.plan.window == run.plan.window
-        and other.plan.fault == run.plan.fault
-        and _on_purpose(run, rule) == _on_purpose(other, rule)
-    )
+    return _same_plan(run, other) and _on_purpose(run, rule) == _on_purpose(other, rule)
+
+
+def _same_plan(run: Run, other: Run) -> bool:
+    return other.plan.window == run.plan.window and other.plan.fault == run.plan.fault
+
+
+def _comes_later(run: Run, other: Run, rule: str) -> bool:
+    """What a run lacks is there in the one that goes on until a counter has come to its number:
+    `if epoch == 5: body.requires_grad_(True)`."""
+    once = {
+        (key, mode)
+        for key, mode in _on_purpose(other, rule)
+        if key not in run.plan.chance and key in other.questions and other.questions[key].once
+    }
+    purpose = _on_purpose(other, rule) - once
+    return rule in FROM_ABSENCE and _same_plan(run, other) and _on_purpose(run, rule) == purpose
 
 
 def _on_purpose(run: Run, rule: str) -> set[tuple[Hashable, Mode]]:
@@ -282,6 +312,15 @@ def _leaves_one_out(run: Run) -> Iterator[Hashable]:
         if question is not None and isinstance(question.condition.left, Finite):
             if mode in ("once", "once not"):
                 yield key
+
+
+def _is_never_good(run: Run) -> Iterator[Hashable]:
+    """What makes every batch unfit in this run."""
+    for key, mode in run.plan.chance.items():
+        question = run.questions.get(key)
+        left = question.condition.left if question is not None else None
+        if isinstance(left, Finite) and mode == ("no" if left.good else "yes"):
+            yield key
 
 
 def _by_the_way(run: Run, key: Hashable, rule: str) -> bool:

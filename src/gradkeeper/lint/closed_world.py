@@ -17,12 +17,12 @@ from gradkeeper.model import events as ev
 CLOSED = {
     "GK101": frozenset({"lent each round", "wrapper"}),
     "GK102": frozenset({"optimizers"}),
-    "GK103": frozenset({"optimizer", "loss", "lent owned", "caller"}),
+    "GK103": frozenset({"optimizer", "loss", "lent owned", "caller", "rounds"}),
     "GK104": frozenset({"optimizers"}),
-    "GK105": frozenset({"optimizer", "lent", "network"}),
-    "GK106": frozenset({"optimizer", "loss", "lent owned", "caller"}),
+    "GK105": frozenset({"optimizer", "lent", "network", "rounds"}),
+    "GK106": frozenset({"optimizer", "loss", "lent owned", "caller", "rounds"}),
     "GK107": frozenset({"strange step"}),
-    "GK601": frozenset({"loss", "lent"}),
+    "GK601": frozenset({"loss", "lent", "rounds"}),
 }
 """By rule: where the world of a run may not be open for it to speak, see `openings`."""
 FROM_ABSENCE = frozenset({"GK103", "GK105", "GK106", "GK107", "GK307", "GK401", "GK602"})
@@ -43,6 +43,7 @@ def openings(tape: RunTape, root: Root) -> frozenset[str]:
     lent each round  those of a network, between any two steps of an optimizer that owns some
     wrapper       unseen code around an optimizer is stepped, and nobody is seen to zero it
     network       whoever builds the one where the run began may hand it to an optimizer
+    rounds        a loop was given up for what it costs, and its other rounds might have done it
     caller        an unseen one hands in what may be made of parameters that were there before
     unsure        whether two optimizers own the same ones: networks made by unseen code may look
                   alike, and what is told apart by a condition on names may not be what it seems
@@ -71,6 +72,8 @@ def openings(tape: RunTape, root: Root) -> frozenset[str]:
         owner.whole for owner in tape.owners
     ):
         found.add("unsure")
+    if tape.given_up:
+        found.add("rounds")
     if tape.begun_in_a_network:
         found.add("network")
     if _comes_from_callers(tape, root):

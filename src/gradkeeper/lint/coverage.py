@@ -49,6 +49,8 @@ class Coverage:
     def __init__(self) -> None:
         self.spent = False
         """The budget was used up before everything was rehearsed."""
+        self.unfinished: set[ast.AST] = set()
+        """Loops of which more settings would have been tried, had there been no budget."""
         self._stories: dict[ast.AST, _LoopStory] = {}
 
     def add(
@@ -107,6 +109,7 @@ class Coverage:
             settings=tuple(_settings(story.settings)),
             windows=tuple(sorted(story.windows)),
             doubts=() if story.clear else tuple(story.doubts),
+            unfinished=node in self.unfinished,
         )
 
     def _why(self, story: _LoopStory) -> str:

@@ -126,13 +126,14 @@ def _steps_too_early(tape: list[ev.Event]) -> set[str]:
 
 
 def _only_draws_a_schedule(tape: list[ev.Event], finding: Finding) -> bool:
-    """Steps with nothing but the scheduler's between them: to see its rates, not to train."""
+    """Steps with nothing but the scheduler's between them, or nothing at all where it is written by
+    hand: to see its rates, not to train."""
     since: set[type[ev.Event]] = set()
     stepped = False
     for event in tape:
         if isinstance(event, ev.Step) and event.site == finding.site:
             if stepped and not since & {ev.Backward, ev.Batch, ev.Forward}:
-                return ev.Tick in since
+                return not since or ev.Tick in since
             stepped = True
             since = set()
         else:

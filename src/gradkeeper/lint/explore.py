@@ -26,6 +26,8 @@ MOST_TRIALS = 3
 """Runs with a finding that are tried, until one stands."""
 MOST_VERIFIED = 24
 """Runs more, of one beginning, that may be made to try what was found."""
+VERIFYING = 3
+"""So many times what all other runs may cost is there for these: what was found is worth it."""
 MOST_FLIPS = 6
 """Settings that are changed one by one, to see which of them a finding depends on."""
 MOST_BLAMED = 3
@@ -197,7 +199,14 @@ class _Exploration:
                 worth_it = any(map(_tells, self.runs)) or not any(
                     run.plan.settings for run in self.runs
                 )
-                self.waiting = [plan for plan in self.waiting if worth_it and plan.settings]
+                longest = max((run.plan.window for run in self.runs), default=1)
+                self.waiting = [
+                    plan
+                    for plan in self.waiting
+                    if (worth_it and plan.settings) or plan.window > longest
+                ]
+        if self.waiting and not program.may_go_on():
+            _leave_unfinished(program, self.runs)
 
     def _work_towards(self, root: Root, loop: ast.AST) -> None:
         """Answers what stands around a loop that no run came to the other way, from the outside."""
@@ -319,6 +328,11 @@ class _Exploration:
         )
 
 
+def _leave_unfinished(program: Program, runs: list[Run]) -> None:
+    """There may be no more runs, though some would be worth it."""
+    program.coverage.unfinished.update(loop for run in runs for loop in run.loops)
+
+
 def _trains(run: Run) -> bool:
     """More happens than that weights are set, as when they are loaded by hand."""
     return any(isinstance(event, (ev.Backward, ev.Step)) for event in run.tape)
@@ -395,7 +409,9 @@ def _tell_setting(
         some = suspects[: (len(suspects) + 1) // 2]
         flips = {name: not run.settings[name] for name in some}
         plan = run.plan.but(settings={**run.settings, **flips})
-        if not some or len(runs) >= MOST_RUNS + MOST_VERIFIED or not program.may_go_on(2):
+        if not some:
+            return
+        if not _may_verify(program, runs):
             return
         tried.add(_name_of(plan))
         other = rehearse(program, root, plan)
@@ -455,11 +471,18 @@ def _try(program: Program, root: Root, plan: Plan, runs: list[Run], tried: set[H
     name = _name_of(plan)
     if name in tried:
         return True
-    if len(runs) >= MOST_RUNS + MOST_VERIFIED or not program.may_go_on(2):
+    if not _may_verify(program, runs):
         return False
     tried.add(name)
     runs.append(rehearse(program, root, plan))
     return True
+
+
+def _may_verify(program: Program, runs: list[Run]) -> bool:
+    if program.may_go_on(VERIFYING) and len(runs) < MOST_RUNS + MOST_VERIFIED:
+        return True
+    _leave_unfinished(program, runs)
+    return False
 
 
 def _left_to_try(
@@ -470,7 +493,7 @@ def _left_to_try(
     """
     half = len(group) // 2
     halves = [group[:half], group[half:]]
-    if not program.may_go_on(2):
+    if not program.may_go_on(VERIFYING):
         return halves
     other = rehearse(program, root, plan)
     if not run.findings.keys() <= other.findings.keys():
@@ -557,6 +580,22 @@ def _scenarios(run: Run) -> Iterator[Plan]:
     for fault in run.faults:
         if plan.fault is None:
             yield plan.but(fault=fault)
+    if _saves_what_waits(run):
+        for key, question in _of_chance(run):
+            if question.times > 1 and not isinstance(question.condition.left, Finite):
+                yield plan.but(chance={**plan.chance, key: "while waiting"})
+
+
+def _saves_what_waits(run: Run) -> bool:
+    """Beside what it saves when nothing waits: `if loss < best` may save the one, not the other."""
+    waits = False
+    saved: set[bool] = set()
+    for event in run.tape:
+        if isinstance(event, ev.Save) and event.disk:
+            saved.add(waits)
+        elif isinstance(event, (ev.Backward, ev.Step, ev.Zero)):
+            waits = isinstance(event, ev.Backward)
+    return len(saved) > 1
 
 
 def _other_answers(run: Run) -> Iterator[tuple[Hashable, Mode]]:

@@ -189,6 +189,8 @@ class TrainingLoop:
     """Numbers of micro-batches that were tried, where the source doesn't tell."""
     doubts: tuple[str, ...] = ()
     """Why most rules said nothing of any of its rehearsals."""
+    unfinished: bool = False
+    """More settings would have been tried, had that not cost more than a file may."""
 
 
 @dataclass(slots=True)

@@ -24,6 +24,7 @@ from gradkeeper.lint.interpreter.survey import TrainingFunction
 from gradkeeper.lint.libraries.finished_tape import close
 from gradkeeper.lint.libraries.recording import RunTape
 from gradkeeper.lint.libraries.registry import StandardLibraries
+from gradkeeper.lint.libraries.tensors import Finite
 from gradkeeper.lint.parsing import TOO_DEEP
 from gradkeeper.lint.roots import Root, start
 from gradkeeper.model import events as ev
@@ -38,6 +39,7 @@ TOTAL = 40_000
 """What the runs of a file may cost together before no further one begins."""
 MOST_STARTS = 24
 """A run begins again for each branch that turns out to do something."""
+MOST_SCRIPTS = 4
 OF_A_FILE = 10_000
 """What a file more, in which nothing trains, may cost."""
 Key = tuple[str, str, int]
@@ -140,11 +142,11 @@ class Program:
 
     @property
     def budget(self) -> int:
-        training = self.project.facts.told_in
-        files = self.project.files
-        return TOTAL * max(1, sum(1 for path in files if training.get(path))) + OF_A_FILE * (
-            len(files) - 1
-        )
+        project, files = self.project, self.project.files
+        trains = sum(1 for path in files if project.facts.told_in.get(path))
+        # Several scripts may come to the loops of one file.
+        scripts = sum(1 for path in files if path not in project.imported)
+        return TOTAL * max(1, trains, min(scripts, MOST_SCRIPTS)) + OF_A_FILE * (len(files) - 1)
 
     def may_go_on(self, share: int = 1) -> bool:
         """Neither this beginning nor the whole program has used up what it may."""
@@ -202,7 +204,8 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
     run.under = _by_line(program, m.reached)
     run.numbered, run.counts_samples = bool(m.numbers), m.counts_samples
     run.faults = tuple(m.faults)
-    unsure = m.cut_short or bool(m.questions)
+    asked = any(not isinstance(q.condition.left, Finite) for q in m.questions.values())
+    unsure = m.cut_short or asked  # a batch that is left out for its numbers comes to no step more
     run.passes_by_a_step = unsure and bool(m.closed_gates - m.opened_gates)
     run.provided, run.missed = m.provided, frozenset(m.missed)
     program.coverage.add(

@@ -13,6 +13,7 @@ from gradkeeper.lint.interpreter.syntax import (
     asked_at_once,
     counter_name,
     counts,
+    lambda_name,
     last_name,
     last_names,
     raises,
@@ -57,6 +58,8 @@ class Line:
     """Some of that leaves its loop or function."""
     gathers: bool = False
     """It holds a comprehension."""
+    lambdas: list[Line] = field(default_factory=list)
+    """The functions without a name in it: each has one line."""
     spends_at_once: bool = False
     ticks: bool = False
     """The one `step` that it mentions is a schedule's."""
@@ -244,6 +247,8 @@ class Reader:
                 line.gives = True
             elif kind is ast.GeneratorExp or kind is ast.ListComp:
                 line.gathers = True
+            elif kind is ast.Lambda:
+                self._lambda(line, node)  # type: ignore[arg-type]
             elif kind is ast.NamedExpr:
                 line.sets.add(last_name(node.target))  # type: ignore[attr-defined]
             parts = _PARTS.get(kind)
@@ -255,6 +260,13 @@ class Reader:
                     stack.extend([element for element in value if isinstance(element, ast.AST)])
                 elif isinstance(value, ast.AST):
                     stack.append(value)
+
+    def _lambda(self, line: Line, node: ast.Lambda) -> None:
+        """Its words are those of the line that holds it, and of a function that is called later."""
+        body = Line(node.body)
+        self._expression(body, node.body)
+        line.lambdas.append(Line(node, inside=[body]))
+        line.refers.add(lambda_name(node))
 
     def _call(self, line: Line, node: ast.Call) -> None:
         last = last_name(node.func)

@@ -52,6 +52,12 @@ def is_left_open(code: Code) -> bool:
     return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
 
 
+def _not_known(call: Call) -> list[Value]:
+    """What a function is given to work on, if none of it is known, its object and options aside."""
+    given = [value for value in call.values() if not isinstance(value, (Instance, Constant))]
+    return given if all(type(value) is Unknown for value in given) else []
+
+
 def _last_word(expression: ast.expr) -> str:
     """What a name or a dotted name ends in."""
     return str(getattr(expression, "attr", getattr(expression, "id", "")))
@@ -266,6 +272,10 @@ class Machine(Statements):
             if self._trains(code):
                 self.doubt("training goes deeper than functions are followed")
             return self.unknown(f"{function.name}()", *call.values())
+        parts = _not_known(call) if nested else []
+        if parts and not self._trains(code):
+            # It goes through something nested: a part of what is not known tells no more than that.
+            return self.unknown(f"{function.name}()", *parts)
         if id(code) in self.facts.generators:
             return Generator(function, call)
         if self._signature(code).left_open:

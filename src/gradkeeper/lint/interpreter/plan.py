@@ -8,9 +8,20 @@ from typing import Any, Literal
 
 from gradkeeper.lint.interpreter.values import Condition
 
-Mode = Literal["yes", "no", "once", "at first", "once not", "periodic", "later yes", "later no"]
+Mode = Literal[
+    "yes",
+    "no",
+    "once",
+    "at first",
+    "once not",
+    "periodic",
+    "later yes",
+    "later no",
+    "while waiting",
+]
 """How a question of chance is answered: always alike, otherwise in one round or the first time,
-every N rounds, or otherwise as soon as there were as many rounds as an epoch has."""
+every N rounds, otherwise as soon as there were as many rounds as an epoch has, or yes just where
+gradients wait for a step."""
 ONCE_AT = 2
 """The time of asking at which "once" falls: a window has begun, and another one follows."""
 ENOUGH = 3
@@ -64,7 +75,9 @@ def _every(plan: Plan) -> int:
     return max(2, plan.window)
 
 
-def by_chance(mode: Mode | None, question: Question, plan: Plan, *, late: bool) -> bool:
+def by_chance(
+    mode: Mode | None, question: Question, plan: Plan, *, late: bool, waiting: bool
+) -> bool:
     if mode is None and question.rare:
         mode = "periodic"
     if mode is None:
@@ -73,6 +86,8 @@ def by_chance(mode: Mode | None, question: Question, plan: Plan, *, late: bool) 
         return True
     if mode == "no":
         return False
+    if mode == "while waiting":
+        return waiting
     if mode in ("later yes", "later no"):
         return late == (mode == "later yes")
     if mode == "periodic":

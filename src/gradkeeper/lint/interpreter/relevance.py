@@ -7,9 +7,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint.interpreter.lines import Line
-from gradkeeper.lint.interpreter.syntax import FUNCTIONS, LOOPS_AND_FUNCTIONS, last_name, leaves
+from gradkeeper.lint.interpreter.syntax import (
+    FUNCTIONS,
+    LOOPS_AND_FUNCTIONS,
+    calls_in,
+    last_name,
+    leaves,
+)
 from gradkeeper.lint.interpreter.vocabulary import (
     ACTS,
+    BUILDS,
+    CHANGES,
     KEPT,
     OF_OPTIMIZERS,
     OWNERS,
@@ -44,12 +52,17 @@ class Relevance:
             self.facts.assigned |= line.sets
             for word in line.sets:
                 setters.setdefault(word, []).append(line)
+        self._add_changes_of_arguments(setters)
         acting = {name for name, found in self.facts.uses.items() if found & ACTS} - OWNERS
+        if not any(line.credits for line in self.lines):
+            # Where backward() was forgotten, a loss may still be computed, by a function as well.
+            acting |= set(self._calling(acting))
         effects: set[str] = set()
         waiting = [line for line in self.lines if self._matters(line, acting)]
         waiting += self._done_by_holders()
         waiting += self._parts()
         waiting += self._guards()
+        waiting += self._uses_of_iterators()
         waiting += [line for line in self.lines if self._calls_a_variable(line)]
         # Behind an exit that no branch leads around, nothing happens.
         waiting += [line for file in self.files for line in file.inside if leaves([line.node])]
@@ -69,6 +82,25 @@ class Relevance:
         self._keep_calls(effects)
         for file in self.files:
             self._skip(file)
+
+    def _calling(self, names: set[str]) -> Iterator[str]:
+        """Functions that call something of these names."""
+        for name, lines in self.functions.items():
+            if any(not inner.calls.isdisjoint(names) for line in lines for inner in line.own()):
+                yield name
+
+    def _add_changes_of_arguments(self, setters: dict[str, list[Line]]) -> None:
+        """`register(LOSSES, "ce")`: what a function does to an argument, it does to what it was
+        given, whatever that is called where it comes from."""
+        changes = {
+            name: found
+            for name, lines in self.functions.items()
+            if (found := [change for line in lines for change in _changes_of_arguments(line)])
+        }
+        for line in self.lines if changes else ():
+            for name in line.calls & changes.keys():
+                for word in line.words:
+                    setters.setdefault(word, []).extend(changes[name])
 
     def _done_by_holders(self) -> Iterator[Line]:
         """What is called on something that was given an optimizer: it may do what it likes."""
@@ -104,6 +136,21 @@ class Relevance:
         for line in self.lines:
             if line.loud and isinstance(line.node, LOOPS_AND_FUNCTIONS):
                 yield from (inner for inner in line.own() if id(inner.node) in self.facts.jumps)
+
+    def _uses_of_iterators(self) -> Iterator[Line]:
+        """`count(params)`: who is given what can be read once may have read it."""
+        once = {
+            name
+            for line in self.lines
+            if isinstance(line.node, ast.Assign) and _reads_once(line.node.value)
+            for name in line.assigns
+        }
+        for line in self.lines if once else ():
+            if not line.words.isdisjoint(once) and line.calls:
+                for call in calls_in(line.node):
+                    if not once.isdisjoint(map(last_name, call.args)):
+                        yield line
+                        break
 
     def _matters(self, line: Line, acting: set[str]) -> bool:
         node = line.node
@@ -179,6 +226,39 @@ class Relevance:
         else:
             self.facts.skipped.add(id(line.node))
         return keeps
+
+
+def _reads_once(value: ast.expr) -> bool:
+    """`model.parameters()`, `filter(..., model.parameters())`: parameters that can be read once."""
+    if isinstance(value, ast.GeneratorExp):
+        value = value.generators[0].iter
+    if not isinstance(value, ast.Call):
+        return False
+    if last_name(value.func) in ("filter", "map", "chain"):
+        return any(map(_reads_once, value.args))
+    return last_name(value.func) in BUILDS
+
+
+def _changes_of_arguments(function: Line) -> Iterator[Line]:
+    """The lines that change what a function was given, in place: `table[name] = value`."""
+    if not isinstance(function.node, FUNCTIONS):
+        return
+    given = {argument.arg for argument in function.node.args.args} - OWNERS
+    if given:
+        for line in function.walk():
+            if isinstance(line.node, (ast.Assign, ast.AugAssign, ast.Expr)):
+                if not given.isdisjoint(_changed(line.node)):
+                    yield line
+
+
+def _changed(node: ast.Assign | ast.AugAssign | ast.Expr) -> Iterator[str]:
+    match node:
+        case ast.Assign(targets=[ast.Subscript(value=of)]):
+            yield last_name(of)
+        case ast.AugAssign(target=ast.Subscript(value=of)):
+            yield last_name(of)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=name, value=of))) if name in CHANGES:
+            yield last_name(of)
 
 
 def _calls_by_name(line: Line) -> bool:

@@ -142,6 +142,9 @@ class Libraries(Protocol):
 
     def default_answer(self, m: Machine, condition: Condition) -> bool | None: ...
 
+    def waits(self, m: Machine) -> bool:
+        """Whether gradients wait for a step."""
+
     def beforehand(self, m: Machine) -> AbstractContextManager[None]:
         """What happens inside happened before the run began."""
 
@@ -654,7 +657,8 @@ class State:
         if question.bound and mode is None:
             return self._up_to_bound(question, condition)
         late = question.times > self.plan.rounds or self._in_a_later_epoch()
-        return by_chance(mode, question, self.plan, late=late)
+        waiting = mode == "while waiting" and self.libraries.waits(self.whole)
+        return by_chance(mode, question, self.plan, late=late, waiting=waiting)
 
     def _in_a_later_epoch(self) -> bool:
         """A counter of epochs is asked about but once in each."""

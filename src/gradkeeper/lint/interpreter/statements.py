@@ -12,7 +12,14 @@ from gradkeeper.lint.interpreter.containers import Dict, List, Tuple
 from gradkeeper.lint.interpreter.expressions import SIGNS, Expressions
 from gradkeeper.lint.interpreter.facts import loop_kind
 from gradkeeper.lint.interpreter.frames import Import, Loop
-from gradkeeper.lint.interpreter.objects import Class, Generator, Iterated
+from gradkeeper.lint.interpreter.objects import (
+    BuiltIn,
+    Class,
+    Enumerated,
+    Generator,
+    Iterated,
+    Zipped,
+)
 from gradkeeper.lint.interpreter.plan import ENOUGH
 from gradkeeper.lint.interpreter.state import (
     MISSING,
@@ -93,7 +100,7 @@ class Statements(Expressions):
     # -- assignments
 
     def _expression(self, node: ast.Expr) -> Signal:
-        if isinstance(node.value, ast.Constant):
+        if isinstance(node.value, ast.Constant) or self._is_never_asked(node.value):
             return None
         try:
             self.evaluate(node.value)
@@ -103,6 +110,12 @@ class Statements(Expressions):
                 raise
             return returned
         return None
+
+    def _is_never_asked(self, node: ast.expr) -> bool:
+        """A generator or map(...) that nobody goes through does nothing."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            return node.func.id == "map" and isinstance(self.evaluate(node.func), BuiltIn)
+        return isinstance(node, ast.GeneratorExp)
 
     def _assign(self, node: ast.Assign) -> Signal:
         value = self.evaluate(node.value)
@@ -490,7 +503,7 @@ class Statements(Expressions):
             if count is None:
                 return (1 if iterable.endless() else MOST_QUIET), isinstance(iterable, Generator)
             return min(count, MOST_QUIET), count <= MOST_QUIET
-        if isinstance(iterable, (List, Tuple)) and count is not None and count <= MOST_QUIET:
+        if _is_listed(iterable) and count is not None and count <= MOST_QUIET:
             return count, True
         turns = kind == "outer" and self._turns(node)
         if kind == "outer" and not turns:
@@ -856,6 +869,15 @@ def _paced_by(iterable: Value) -> Value:
     """Whose elements these are, in the end: what `enumerate` numbers, what a progress bar shows."""
     of = getattr(iterable, "of", None)
     return _paced_by(of) if isinstance(of, Value) else iterable
+
+
+def _is_listed(iterable: Value) -> bool:
+    """Each of its elements is known, as it is of what is zipped with another list, or numbered."""
+    if isinstance(iterable, Enumerated):
+        return _is_listed(iterable.of)
+    if isinstance(iterable, Zipped):
+        return bool(iterable.of) and all(map(_is_listed, iterable.of))
+    return isinstance(iterable, (List, Tuple))
 
 
 def _goes_on(generator: Generator) -> bool:

@@ -19,6 +19,7 @@ from gradkeeper.lint.interpreter.syntax import (
     LOOPS_AND_FUNCTIONS,
     calls_in,
     goes_over_tasks,
+    lambda_name,
     last_name,
     plainly_in,
     targets,
@@ -77,11 +78,25 @@ class Survey:
         for line in self.lines:
             if isinstance(line.node, DEFINITIONS):
                 self.functions.setdefault(line.node.name, []).append(line)
+        self.lambdas = [function for line in self.lines for function in line.lambdas]
         self.methods = {
             id(inner)
             for line in self.lines
             if isinstance(line.node, ast.ClassDef)
             for inner in line.inside
+        }
+        self.members = {
+            name
+            for name, lines in self.functions.items()
+            if any(id(line) in self.methods for line in lines)
+        }.union(*(line.sets for line in self.lines))
+        """What may be asked of an object: methods, and whatever else is assigned by such a name."""
+        self.imported = {
+            part
+            for nodes in facts.imports.values()
+            for node in nodes
+            for alias in node.names
+            for part in (alias.asname or alias.name).split(".")
         }
         self.objects = self._objects_to_call()
 
@@ -94,7 +109,8 @@ class Survey:
         } | self.objects
         others_step = self._makes_optimizers()
         counters = {word for line in self.lines for word in line.assigns & WHEN_CALLED}
-        for line in self.lines:
+        bodies = [body for function in self.lambdas for body in function.inside]
+        for line in [*self.lines, *bodies]:
             for of, word in line.asks:
                 if word in counters and word not in line.calls:
                     continue  # `self.step % 100` is a number
@@ -103,9 +119,7 @@ class Survey:
                 if not of:
                     if word in plain:
                         line.refers.add(word)
-                elif word in self.functions and (
-                    word not in OF_NETWORKS or not uses.get(of, set()) & OF_MODULES
-                ):
+                elif self._may_be_ours(of, word):
                     line.refers.add(word)
                 if word == "update" and uses.get(of, NO_WORDS) & OF_SCALERS:
                     line.acts.add("GradScaler")  # as loud as the rest of what a scaler does
@@ -114,6 +128,9 @@ class Survey:
             for of in line.steps_of:
                 if uses.get(of, NO_WORDS) & OF_OPTIMIZERS:
                     line.acts.add("step")
+        for function in self.lambdas:
+            assert isinstance(function.node, ast.Lambda)
+            self.functions[lambda_name(function.node)] = [function]
         self._note_makers()
         self._note_ticks()
         self.facts.bare = {
@@ -273,6 +290,17 @@ class Survey:
                 break
         return {name: _reached(name, found) for name in found if name in called}
 
+    def _may_be_ours(self, of: str, word: str) -> bool:
+        """Whether `of.word` may be a function of the program; `model.train` is the network's, where
+        what is called so is no method and `model` no module that was imported."""
+        if word not in self.functions:
+            return False
+        if word not in OF_NETWORKS:
+            return True
+        if self.facts.uses.get(of, NO_WORDS) & OF_MODULES:
+            return False
+        return word in self.members or of in self.imported
+
     def _objects_to_call(self) -> set[str]:
         """What objects are assigned or handed to whose class has a `__call__`."""
         classes = {
@@ -399,7 +427,8 @@ class Survey:
             self._find_gates(line)
 
     def _find_turning(self) -> None:
-        """The loops that credit outside of the loops in them, also where a function does it.
+        """The loops that credit outside of the loops in them, also where a function does it, or
+        where the backward may have been forgotten of an optimizer that steps only there.
 
         A function whose own loop does all of the training is an epoch of it, not a turn.
         """
@@ -422,10 +451,20 @@ class Survey:
             id(line.node)
             for line in self.lines
             if isinstance(line.node, LOOPS)
-            and any(
-                inner.acts & CREDITS or inner.refers & turning for inner in _outside_loops(line)
+            and (
+                any(
+                    inner.acts & CREDITS or inner.refers & turning for inner in _outside_loops(line)
+                )
+                or self._steps_only_there(line)
             )
         }
+
+    def _steps_only_there(self, line: Line) -> bool:
+        """An optimizer steps outside of the loops in a loop, and another one in them."""
+        uses = self.facts.uses
+        own = {of for inner in _outside_loops(line) for of in inner.steps_of}
+        inside = {of for loop in _next_loops(line) for inner in loop.own() for of in inner.steps_of}
+        return bool(inside) and any(uses.get(of, NO_WORDS) & OF_OPTIMIZERS for of in own - inside)
 
     def _find_gates(self, scope: Line) -> None:
         """The remainders and counters that decide about something loud."""
@@ -545,7 +584,7 @@ class Survey:
                             node,
                             file,
                             homes.get(id(node)),
-                            {word for inner in own for word in inner.words},
+                            {word for inner in own for word in inner.refers},
                             any(inner.spends_at_once or inner.acts & ENTRIES for inner in own),
                         )
                     )

@@ -24,7 +24,14 @@ def plainly_in(value: ast.expr, functions: set[str]) -> Iterator[str]:
         elif not isinstance(node, ast.Lambda):
             waiting.extend(ast.iter_child_nodes(node))
         else:
+            if lambda_name(node) in functions:
+                yield lambda_name(node)
             waiting += [call.func for call in ast.walk(node.body) if isinstance(call, ast.Call)]
+
+
+def lambda_name(node: ast.Lambda) -> str:
+    """What a function without a name goes by, among those that have one."""
+    return f"lambda {id(node)}"
 
 
 def calls_in(node: ast.AST) -> Iterator[ast.Call]:
@@ -115,8 +122,8 @@ def last_names(node: ast.AST) -> Iterator[str]:
 
 
 def goes_over_tasks(loop: ast.AST) -> bool:
-    """`for criterion in criteria:` with `criterion(...)` in it, or `for name in loaders:` with
-    `next(loaders[name])`."""
+    """`for criterion in criteria:` with `criterion(...)` in it, `for name in names:` with
+    `heads[name](...)`, or `for name in loaders:` with `next(loaders[name])`."""
     if not isinstance(loop, (ast.For, ast.AsyncFor)):
         return False
     names = names_in(loop.target)
@@ -132,6 +139,8 @@ def _asked(call: ast.Call) -> set[str]:
         case ast.Call(func=ast.Attribute(attr="next" | "__next__", value=of)):
             return names_in(of)
         case ast.Call(func=ast.Name(id=name)):
+            return {name}
+        case ast.Call(func=ast.Subscript(slice=ast.Name(id=name))):
             return {name}
     return set()
 

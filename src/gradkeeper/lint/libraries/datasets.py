@@ -73,7 +73,7 @@ class Created(Tensor):
 
     def _row(self, m: Machine, place: int) -> Created:
         others = self.others
-        if self.places is not None:
+        if self.places:
             others = self._of_rows(self.places[place % len(self.places)])
         elif any(isinstance(source, Fetched) for source in others):
             m.serial += 1
@@ -207,6 +207,15 @@ def _made(m: Machine, name: str, sizes: Sizes) -> Created:
 
 def _sizes(call: Call, name: str) -> Sizes:
     """As far as they are known: at least the first one, or none."""
+    if name == "linspace":
+        count = _plain(call.argument(2, "steps") or NONE)
+        return () if count is None else (count,)
+    if name == "arange":
+        numbers = [_plain(argument) for argument in call.args]
+        known = [number for number in numbers if number is not None]
+        if not known or len(known) < len(numbers) or 0 in known[2:]:
+            return ()
+        return (len(range(*known[:3])),)
     args = call.args[1:] if name == "randint" and len(call.args) > 1 else call.args
     if name == "randint":
         args = [argument for argument in args if not isinstance(argument, Constant)]

@@ -14,6 +14,7 @@ from gradkeeper.lint.libraries.leaves import atoms
 from gradkeeper.lint.libraries.nn import module_of, unseen_network
 from gradkeeper.lint.libraries.optim import Scheduler, optimizer_of
 from gradkeeper.lint.libraries.provenance import OPEN
+from gradkeeper.lint.libraries.recording import RunTape
 from gradkeeper.lint.libraries.roles import as_module
 from gradkeeper.lint.libraries.standard_library import NullContext
 from gradkeeper.lint.libraries.tensors import as_tensor, credit
@@ -22,8 +23,8 @@ from gradkeeper.lint.libraries.torch import Wrapper
 if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine
 
-SILENT = words("step zero_grad allreduce_gradients set_train_batch_size destroy save_checkpoint")
-"""`step` on every micro-batch is right: the engine counts. Saving holds its own gradients too."""
+SILENT = words("zero_grad allreduce_gradients set_train_batch_size destroy save_checkpoint")
+"""Saving holds its own gradients too."""
 
 
 class DeepSpeedEngine(Wrapper):
@@ -32,6 +33,8 @@ class DeepSpeedEngine(Wrapper):
     __slots__ = ()
 
     def attribute(self, m: Machine, name: str) -> Value:
+        if name == "step":
+            return BuiltIn(name, _step)
         if name in SILENT:
             return BuiltIn(name, lambda call: NONE)
         if name == "is_gradient_accumulation_boundary":
@@ -46,6 +49,7 @@ class DeepSpeedEngine(Wrapper):
     def backward(self, call: Call) -> Value:
         """The engine's own parameters are its affair; others may be behind the same loss."""
         m = call.m
+        m.state(RunTape).credited(m.loops)
         loss = as_tensor(m, call.argument(0, "loss") or NONE)
         own = set(atoms(self.leaves()))
         others = frozenset(leaf for leaf in atoms(loss.flow) if leaf not in own)
@@ -54,6 +58,12 @@ class DeepSpeedEngine(Wrapper):
             rest.flow, rest.others = others, loss.others - {OPEN}
             credit(m, rest, divided_by=UNKNOWN_FACTOR)
         return NONE
+
+
+def _step(call: Call) -> Value:
+    """Right on every micro-batch: the engine counts."""
+    call.m.state(RunTape).spent()
+    return NONE
 
 
 def initialize(call: Call) -> Value:

@@ -53,7 +53,9 @@ def add_gradients(
     live = [leaf for leaf in atoms(leaves_in(sources)) if leaf.requires_grad and leaf not in still]
     wanted = [leaf for leaf in live if not leaf.asked_for] or live
     # PyTorch refuses a loss of which nothing wanted a gradient: then something is missing here.
-    opened = OPEN in tensor.others or not (live or then) or _is_gone(passes)
+    # So it is where the loss was made to want one itself, and not all of it was seen.
+    seen = [leaf for leaf in live if not (leaf.tensor and leaf.elsewhere)]
+    opened = OPEN in tensor.others or not (seen or then) or _is_gone(passes)
     for call in passes if not retains else ():
         call.freed = True
     inputs = [leaf for leaf in wanted if leaf.tensor and not leaf.trainable]
@@ -71,9 +73,7 @@ def add_gradients(
     for leaf in wanted:
         leaf.used_at_rest = leaf.used_at_rest or leaf.resting
     tape.backwards += 1
-    around = {id(loop.node) for loop in m.loops}
-    tape.crediting_loops |= around
-    tape.waiting_loops |= around
+    tape.credited(m.loops)
     _begin_batch(m, tape, sources)
     name = scaler or tensor.scaler
     tape.note(
@@ -98,10 +98,10 @@ def add_gradients(
 
 
 def is_refused(tensor: Tensor) -> bool:
-    """PyTorch goes through a graph but once: this very loss had its backward."""
-    sources = tensor.sources()
-    passes = [source for source in sources if isinstance(source, Pass)]
-    return _is_gone(passes) and any(isinstance(source, Differentiated) for source in sources)
+    """PyTorch goes through a graph but once: this very loss had its backward, scaled or not."""
+    passes = [source for source in tensor.sources() if isinstance(source, Pass)]
+    graphs = tensor.graphs_behind()
+    return _is_gone(passes) and all(graph.freed_at is not None for graph in graphs)
 
 
 def _is_gone(passes: list[Pass]) -> bool:

@@ -23,6 +23,7 @@ from gradkeeper.lint.interpreter.values import (
 )
 from gradkeeper.lint.libraries.builtins import OpenRange
 from gradkeeper.lint.libraries.parameters import Params
+from gradkeeper.lint.libraries.recording import RunTape
 
 if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine
@@ -197,6 +198,8 @@ class Cycled(Value):
             kept.append(element)
             yield element
         while kept:
+            if len(kept) > 1:
+                m.state(RunTape).newest = 0  # each was fetched before, and is a batch once more
             yield from kept
 
 

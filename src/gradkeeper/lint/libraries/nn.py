@@ -560,8 +560,11 @@ def holds_parameters(value: Value) -> bool:
     return isinstance(value, Tensor) and value.leaf is not None and value.leaf.trainable
 
 
-def take_along(m: Machine, loop: Loop) -> None:
-    """What went through the first layers of a loop that was given up goes through the rest, too."""
+def take_along(m: Machine, loop: Loop) -> bool:
+    """What went through the first layers of a loop that was given up goes through the rest, too.
+
+    False: it goes over no layers, and nobody can tell what its other rounds would have done.
+    """
     assert loop.iterable is not None
     elements = [flatten([element]) for element in loop.iterable.iterate(m)]
     first, rest = (
@@ -571,6 +574,7 @@ def take_along(m: Machine, loop: Loop) -> None:
     for value in m.frame.names.values():
         if isinstance(value, Tensor) and value.flow & first:
             value.flow |= rest
+    return bool(rest)
 
 
 def leaves_of(value: Value) -> list[Leaf]:

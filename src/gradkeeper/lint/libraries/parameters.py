@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from gradkeeper.lint.interpreter.values import (
 )
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in
 from gradkeeper.lint.libraries.recording import RunTape
-from gradkeeper.lint.libraries.tensors import Param, Tensor
+from gradkeeper.lint.libraries.tensors import MOST_KNOWN, Param, Tensor
 from gradkeeper.model import events as ev
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ class Params(Value):
 
     def item(self, m: Machine, key: Value) -> Value:
         if isinstance(key, Slice):
-            some = [leaf.split(key.key, both=False)[0] for leaf in atoms(self.leaves)]
-            return Params(tuple(some), self.label, self.with_names, one_shot=False, whole=False)
+            some = tuple(_in_slice(atoms(self.leaves), key.key))
+            return Params(some, self.label, self.with_names, one_shot=False, whole=False)
         return Param(list(atoms(self.leaves)), {}, None, self.label)
 
     def attribute(self, m: Machine, name: str) -> Value:
@@ -101,6 +101,16 @@ class Params(Value):
         if sign == "+" and isinstance(other, Params):
             return Params((*self.leaves, *other.leaves), self.label, self.with_names, False)
         return Value.operate(self, m, sign, other, swapped=swapped)
+
+
+def _in_slice(leaves: Iterable[Leaf], by: Hashable) -> Iterator[Leaf]:
+    """What some of them may be: told apart, unless they were so often enough."""
+    for leaf in leaves:
+        known = leaf.known.get(by)
+        if known is None and len(leaf.known) < MOST_KNOWN:
+            yield leaf.split(by, both=False)[0]
+        elif known is not False:
+            yield leaf
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,6 +17,7 @@ from gradkeeper.model import events as ev
 from gradkeeper.model.site import Site
 
 if TYPE_CHECKING:
+    from gradkeeper.lint.interpreter.frames import Loop
     from gradkeeper.lint.interpreter.machine import Machine
     from gradkeeper.lint.interpreter.values import Value
 
@@ -112,6 +113,8 @@ class RunTape:
         self.within: RecordedOwner | None = None
         self.strange_scalers: list[Value] = []
         """Scalers that were not seen being built."""
+        self.given_up = False
+        """Some loop would have run on, had that not cost too much."""
         self.cut = False
         """Training was left while gradients waited that a later round may have spent."""
         self.newest = 0
@@ -166,6 +169,12 @@ class RunTape:
         finally:
             self.earlier += self.notes
             self.notes = notes
+
+    def credited(self, loops: Iterable[Loop]) -> None:
+        """A loss was sent back inside these."""
+        around = {id(loop.node) for loop in loops}
+        self.crediting_loops |= around
+        self.waiting_loops |= around
 
     def spent(self) -> None:
         """What waited was applied: the loops that it waits in have come to a step."""

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint import guesses
+from gradkeeper.lint.interpreter.containers import Tuple
 from gradkeeper.lint.interpreter.frames import Loop
 from gradkeeper.lint.interpreter.objects import (
     BuiltIn,
@@ -284,7 +285,7 @@ class StandardLibraries:
             m.state(RunTape).note(m, ev.EpochBegin, source=self._source(m, loop), site=loop.site)
 
     def round_begins(self, m: Machine, loop: Loop, element: Value | None) -> None:
-        if loop.kind == "batches" and id(loop.node) not in m.facts.over_tasks:
+        if loop.kind == "batches" and not _goes_over_tasks(m, loop, element):
             assert loop.site is not None
             tape = m.state(RunTape)
             fed_by = loop
@@ -298,8 +299,8 @@ class StandardLibraries:
 
     def loop_ends(self, m: Machine, loop: Loop) -> None:
         tape = m.state(RunTape)
-        if loop.given_up and loop.total is not None:
-            take_along(m, loop)
+        if loop.given_up and not (loop.total is not None and take_along(m, loop)):
+            tape.given_up = True
         if loop.kind == "batches":
             tape.round_due = None
         if self._is_epoch(m, loop):
@@ -332,6 +333,9 @@ class StandardLibraries:
             return left.good
         return None
 
+    def waits(self, m: Machine) -> bool:
+        return m.state(RunTape).waiting
+
     def beforehand(self, m: Machine) -> AbstractContextManager[None]:
         return m.state(RunTape).beforehand()
 
@@ -343,6 +347,16 @@ def _goes_over_losses(loop: Loop) -> bool:
     """They are of the batch that the loop around has."""
     held = loop.iterable.held() if loop.iterable is not None else ()
     return any(leaves_in(value.sources()) for value in held)
+
+
+def _goes_over_tasks(m: Machine, loop: Loop, element: Value | None) -> bool:
+    """A loop that only credits goes over parts of a batch where each has a name, as batches have
+    none: `for task, head in heads.items()`."""
+    if id(loop.node) in m.facts.over_tasks:
+        return True
+    named = element.elements() if isinstance(element, Tuple) else [element]
+    texts = [part for part in named if isinstance(part, Constant) and isinstance(part.value, str)]
+    return bool(texts) and id(loop.node) in m.facts.fills
 
 
 def _is_plain(base: Unknown) -> bool:

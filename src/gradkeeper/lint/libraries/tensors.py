@@ -68,6 +68,7 @@ class Tensor(StandIn):
         "flow",
         "graphs",
         "leaf",
+        "of_unseen",
         "others",
         "reduction",
         "scaler",
@@ -96,6 +97,8 @@ class Tensor(StandIn):
         self.autocast = autocast
         self.leaf = leaf
         self.serial = serial
+        self.of_unseen = False
+        """A part of it is neither data nor known: parameters may hide in what it came from."""
         self.graphs: tuple[Graph, ...] = ()
         """Of the losses that it is the sum or the multiple of, once somebody has asked."""
 
@@ -173,6 +176,7 @@ class Tensor(StandIn):
             autocast=self.autocast,
         )
         made.graphs = self.graphs_behind()
+        made.of_unseen = self.of_unseen
         return made
 
     def graphs_behind(self) -> tuple[Graph, ...]:
@@ -202,7 +206,9 @@ class Tensor(StandIn):
     def collect(self) -> None:
         """From now on it collects gradients itself: an input, or weights by hand."""
         if self.leaf is None and not self.flow:
-            self.leaf = Leaf("tensor", seen=True, trainable=False, tensor=True)
+            self.leaf = Leaf(
+                "tensor", seen=True, trainable=False, tensor=True, elsewhere=self.of_unseen
+            )
         elif self.leaf is not None:
             self.leaf.requires_grad = True
 
@@ -421,6 +427,7 @@ def mix(m: Machine, text: str, *values: Value) -> Tensor:
     flow: Leaves = frozenset()
     others: Provenance = NOTHING
     scaler = None
+    of_unseen = False
     for part in flatten(list(values)):
         if type(part) is Constant:
             continue
@@ -428,11 +435,13 @@ def mix(m: Machine, text: str, *values: Value) -> Tensor:
             part = modes.grown.get(part.key) or part
         if isinstance(part, Tensor):
             scaler = scaler or part.scaler
+            of_unseen = of_unseen or part.of_unseen
             leaves, rest = part.flow, part.others
             if part.leaf is not None:
                 leaves |= {part.leaf}
         else:
             sources = part.sources()
+            of_unseen = of_unseen or (type(part) is Unknown and not part.data)
             if modes.differentiated and part.key in modes.differentiated:
                 sources |= {modes.differentiated[part.key]}
             leaves = leaves_in(sources)
@@ -441,6 +450,7 @@ def mix(m: Machine, text: str, *values: Value) -> Tensor:
         others = others | rest if others and rest else others or rest
     m.serial += 1
     made = Tensor(text[:200], frozenset(), others, serial=m.serial)
+    made.of_unseen = of_unseen
     if modes.grad:
         made.flow = flow
         made.autocast = modes.autocast

@@ -475,6 +475,8 @@ def find(m: Machine, name: str) -> Value | None:
         if last in ("weight_norm", "spectral_norm", "remove_weight_norm"):
             return BuiltIn(name, _first)
         return None
+    if name.startswith("torch.nn.init.") and last.endswith("_"):
+        return BuiltIn(name, _first)  # other numbers in the same parameter
     if name.startswith("torch.nn.") and _is_class(last):
         return LibraryClass(name, nn.make_layer(last))
     if name.startswith("torch.distributions."):
