@@ -104,6 +104,44 @@ def test_ctrl_c_shows_the_script_s_own_traceback_and_no_line_of_ours(tmp_path: P
     assert "runpy" not in stderr
 
 
+IN_AN_ENTRY = """
+import gradkeeper.watcher
+
+inside = os.path.join(os.path.dirname(gradkeeper.watcher.__file__), "an_entry.py")
+code = "def enter(): os.kill(os.getpid(), number); print('whole', flush=True)"
+exec(compile(code, inside, "exec"), globals())
+enter()
+while True:
+    train(1)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_waits_until_what_the_watcher_writes_is_whole(tmp_path: Path, number: int) -> None:
+    job = start(tmp_path, f"{TRAINS}\nnumber = {int(number)}\n{IN_AN_ENTRY}")
+    assert job.stdout is not None
+    first = job.stdout.readline()
+    returned, stderr = ended(job)
+
+    assert first == "whole\n"
+    assert returned == 128 + number
+    expect_all_is_written(tmp_path, stderr)
+    assert "an_entry.py" not in stderr
+
+
+def test_ctrl_c_s_handler_is_shown_as_python_s_own(tmp_path: Path) -> None:
+    script = """
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+assert signal.signal(signal.SIGINT, signal.SIG_IGN) is signal.default_int_handler
+assert signal.signal(signal.SIGINT, signal.default_int_handler) is signal.SIG_IGN
+"""
+
+    returned, stderr = signalled(tmp_path, TRAINS + script + WAITS, signal.SIGINT)
+
+    assert returned == 130
+    expect_all_is_written(tmp_path, stderr)
+
+
 def test_the_script_s_own_handler_is_called_and_its_exit_code_kept(tmp_path: Path) -> None:
     handler = """
 assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -3,17 +3,21 @@
 The script keeps its own handlers, and sees the default ones where it has none.
 """
 
+import _thread
 import functools
 import os
 import signal
 import sys
+import sysconfig
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+import gradkeeper
 from gradkeeper.model import Finding
 
 SIGNALS = tuple(
@@ -22,6 +26,16 @@ SIGNALS = tuple(
     if hasattr(signal, name)
 )
 """Those that end a process which does not handle them; Ctrl-C is an exception already."""
+OURS = tuple(
+    os.path.join(os.path.dirname(gradkeeper.__file__), folder, "")
+    for folder in ("watcher", "model", "rules")
+)
+"""What runs there when a signal comes may be in the middle of an entry."""
+PYTHONS = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+SITE_PACKAGES = tuple({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
+MOMENT = 0.001
+"""Seconds until a signal that came in the middle of an entry is sent again."""
+MOST_MOMENTS = 1000
 LEAVING = ("_exit", "abort", "execv", "execve")
 """Functions of `os` that do not come back; the other ways to `exec` go through these two."""
 PATIENCE = 10.0
@@ -60,6 +74,8 @@ class _Guard:
         self._finish = finish
         self._process = os.getpid()
         self._answered = threading.Event()
+        self._delays = 0
+        """So often in a row, a signal came in the middle of an entry."""
         self._undo: list[Callable[[], object]] = []
         # What is left in their place here must not be called by us.
         self._set, self._get, self._exit = signal.signal, signal.getsignal, os._exit
@@ -73,7 +89,12 @@ class _Guard:
         for number in SIGNALS:
             if self._get(number) is signal.SIG_DFL:
                 self._set(number, self._on_signal)
-                self._undo.append(functools.partial(self._give_back, number))
+                self._undo.append(functools.partial(self._give_back, number, signal.SIG_DFL))
+        if self._get(signal.SIGINT) is signal.default_int_handler:
+            self._set(signal.SIGINT, self._on_interrupt)
+            self._undo.append(
+                functools.partial(self._give_back, signal.SIGINT, signal.default_int_handler)
+            )
         self._replace(signal, "signal", self._signal)
         self._replace(signal, "getsignal", self._getsignal)
         if os.name == "posix":
@@ -111,7 +132,21 @@ class _Guard:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._answered.set()
-        self._leave(number)
+        if not self._comes_too_soon(number, frame):
+            self._leave(number)
+
+    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
+        if not self._comes_too_soon(number, frame):
+            signal.default_int_handler(number, frame)
+
+    def _comes_too_soon(self, number: int, frame: FrameType | None) -> bool:
+        """In the middle of an entry: it is sent again in a moment, when that is written."""
+        if not _is_ours(frame) or self._delays >= MOST_MOMENTS:
+            self._delays = 0
+            return False
+        self._delays += 1
+        _thread.start_new_thread(_send_again, (number,))
+        return True
 
     def _leave(self, number: int) -> None:
         ending = Ending(128 + number, f"was ended by {signal.Signals(number).name}", hurried=True)
@@ -124,21 +159,25 @@ class _Guard:
                     stream.flush()
         self._exit(ending.code)
 
-    def _give_back(self, number: int) -> None:
+    def _give_back(self, number: int, handler: Any) -> None:
         with suppress(ValueError):  # in a thread
-            if self._get(number) == self._on_signal:
-                self._set(number, signal.SIG_DFL)
+            if self._get(number) in (self._on_signal, self._on_interrupt):
+                self._set(number, handler)
 
     def _signal(self, number: int, handler: Any) -> Any:
         """`signal.signal`, in which our handlers are the default ones."""
         if handler == signal.SIG_DFL and number in SIGNALS:  # the number 0, too
             handler = self._on_signal
+        if handler is signal.default_int_handler and number == signal.SIGINT:
+            handler = self._on_interrupt
         return self._shown(self._set(number, handler))
 
     def _getsignal(self, number: int) -> Any:
         return self._shown(self._get(number))
 
     def _shown(self, handler: Any) -> Any:
+        if handler == self._on_interrupt:
+            return signal.default_int_handler
         return signal.SIG_DFL if handler == self._on_signal else handler
 
     # A main thread that does not answer
@@ -184,3 +223,27 @@ class _Guard:
             return original(finished) if name == "_exit" and finished else original(*args)
 
         return leave
+
+
+def _is_ours(frame: FrameType | None) -> bool:
+    """What runs is the watcher, or Python's own library on its behalf."""
+    while frame is not None and _is_pythons(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename.startswith(OURS)
+
+
+def _is_pythons(path: str) -> bool:
+    """Or a handler's here, which another signal has interrupted."""
+    if path.startswith((*SITE_PACKAGES, *OURS)):
+        return False
+    return path == __file__ or path.startswith(("<frozen", *PYTHONS))
+
+
+def _send_again(number: int) -> None:
+    time.sleep(MOMENT)
+    if hasattr(signal, "pthread_kill"):
+        main = threading.main_thread().ident
+        if main is not None:
+            signal.pthread_kill(main, number)  # which also wakes it from a sleep
+        return
+    _thread.interrupt_main(signal.Signals(number))
