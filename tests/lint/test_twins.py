@@ -644,6 +644,27 @@ twins(
     WEIGHED.format(start=0, mark=""),
 )
 
+WEIGHED_BY_OPTIONS = """
+    import torch
+    from torch.nn import functional as F
+    from tasks import TwoHeads, args, loader
+
+    model = TwoHeads()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for i, (x, y, z) in enumerate(loader):
+        first, second = model(x)
+        loss = {weight}F.mse_loss(first, y) + args.second_weight * F.mse_loss(second, z)
+        loss.backward()
+        if (i + 1) % args.accumulation_steps == 0:
+            optimizer.step(){mark}
+            optimizer.zero_grad()
+"""
+twins(
+    "a sum in which an option weighs each loss: it may divide them, too",
+    WEIGHED_BY_OPTIONS.format(weight="", mark="  # <- GK201"),
+    WEIGHED_BY_OPTIONS.format(weight="args.first_weight * ", mark=""),
+)
+
 EACH = """
     import torch
     from torch.optim import Optimizer

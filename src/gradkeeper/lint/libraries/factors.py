@@ -107,7 +107,8 @@ def factor_by(
 
 
 def heavier(factor: Factor, other: Factor) -> Factor:
-    """The weight of a sum: that of its heaviest part. What single parts are weighed by is left out.
+    """The weight of a sum: that of its heaviest part. A part with no weight of its own tells it;
+    where each is weighed by options of its own, nobody knows what they come to.
 
     A window's length is nobody's weight: it stands below the line, in all parts or in none.
     """
@@ -119,6 +120,8 @@ def heavier(factor: Factor, other: Factor) -> Factor:
         return UNKNOWN_FACTOR
     heavy = factor if abs(factor.number) >= abs(other.number) else other
     above = tuple(key for key in factor.above if key in other.above)
+    if len(above) < min(len(factor.above), len(other.above)):
+        return UNKNOWN_FACTOR
     return Factor(heavy.number, above, factor.below, factor.by_data or other.by_data)
 
 
