@@ -171,6 +171,14 @@ MENDED = (
         "save": "best",
         "load": "epoch",
     },
+    {
+        "data": "stream",
+        "order": "g first",
+        "zero_d": "top",
+        "several": "g",
+        "fault": "later backward_d",
+    },
+    {"order": "g first", "zero_d": "top", "several": "g", "fault": "later backward_d"},
 )
 """Choices on which they once differed, others being plain."""
 Texts = Mapping[str, str]

@@ -42,6 +42,9 @@ class CodeLoop:
     def holds(self, offset: int) -> bool:
         return self.start <= offset <= self.end
 
+    def has_inside(self, other: "CodeLoop") -> bool:
+        return self.holds(other.start) and self.holds(other.end) and other != self
+
 
 @dataclass(frozen=True)
 class Round:
@@ -52,7 +55,7 @@ class Round:
 
 
 InnerLoop = tuple[CodeType, int]
-"""A loop that holds no step, by its code and its start."""
+"""A loop that holds no step, or takes turns, by its code and its start."""
 UNTOLD: tuple[bool, None] = (False, None)
 CodePlace = tuple[int, CodeType, int]
 """A frame's address, its code, and the offset of the instruction that runs."""
@@ -83,6 +86,8 @@ class Rounds:
         """Such loops whose rounds bring a batch each."""
         self.sharing: set[InnerLoop] = set()
         """And those whose rounds share one: time steps, or parts of a batch."""
+        self._turning: dict[tuple[int, int], bool] = {}
+        """Whether a loop that steps lies in one with a backward of its own, by code and start."""
         self.source = ""
         """Of the last round that was told."""
         self.counters: dict[InnerLoop, tuple[object, ...]] = {}
@@ -160,6 +165,24 @@ class Rounds:
         if innermost:
             self._learn(frames[depth], before, passed)
         return passed
+
+    def _takes_turns(self, frames: list[FrameType], depth: int, loop: CodeLoop) -> bool:
+        """The loop around this one has a backward of its own, and brings the batch for both, until
+        the rounds of this one are seen to bring others."""
+        code, names = frames[depth].f_code, frames[depth].f_globals
+        known = self._turning.get((id(code), loop.start))
+        if known is None:
+            outer: list[CodeLoop | None] = [*self._outer(frames[depth], loop)]
+            if not outer and self._are_in_loops(frames[:depth]):
+                outer = [None]
+            known = any(_credits_itself(code, names, DEPTH, around) for around in outer)
+            self._turning[id(code), loop.start] = known
+        return known and (code, loop.start) not in self.bringing
+
+    def _are_in_loops(self, frames: list[FrameType]) -> bool:
+        return any(
+            loop.holds(frame.f_lasti) for frame in frames for loop in self._loops_of(frame.f_code)
+        )
 
     def _goes_on(self, frame: FrameType, loop: CodeLoop) -> bool:
         """Whether a loop's counters are others than when it was last seen."""
@@ -256,6 +279,10 @@ class Rounds:
         return min(around, key=lambda loop: loop.end - loop.start, default=None)
 
     def _is_stepping(self, frames: list[FrameType], depth: int, loop: CodeLoop) -> bool:
+        """Its rounds are batches."""
+        return self._holds_step(frames, depth, loop) and not self._takes_turns(frames, depth, loop)
+
+    def _holds_step(self, frames: list[FrameType], depth: int, loop: CodeLoop) -> bool:
         code = frames[depth].f_code
         if loop.steps or (id(code), loop.start) in self._stepping:
             return True
@@ -341,11 +368,7 @@ class Rounds:
         return None if outermost is None else (frames, 0, outermost)
 
     def _outer(self, frame: FrameType, loop: CodeLoop) -> list[CodeLoop]:
-        return [
-            other
-            for other in self._loops_of(frame.f_code)
-            if other.start <= loop.start and loop.end <= other.end and other is not loop
-        ]
+        return [other for other in self._loops_of(frame.f_code) if other.has_inside(loop)]
 
 
 def _at(place: CodePlace, now: list[CodePlace]) -> list[CodePlace] | None:
@@ -483,6 +506,26 @@ def _mentions_step(
         "step" in _loaded(called, ATTRIBUTES, inside)
         or ("step" in _loaded(called, NAMES, inside) and callable(names.get("step")))
         for called, inside in _codes(code, names, depth, within)
+    )
+
+
+def _credits_itself(
+    code: CodeType, names: dict[str, Any], depth: int, within: CodeLoop | None = None
+) -> bool:
+    """A backward stands there outside of the loops in it, or in a function that is called there."""
+    inner = [loop for loop in find_loops(code) if within is None or within.has_inside(loop)]
+    own = {
+        name
+        for kind, offset, name in _loads(code)
+        if kind in ATTRIBUTES | NAMES
+        and (within is None or within.holds(offset))
+        and not any(loop.holds(offset) for loop in inner)
+    }
+    return "backward" in own or any(
+        _credits_itself(function, names, depth - 1)
+        for name in (own if depth else ())
+        for function in _functions(names, name)
+        if function is not code
     )
 
 

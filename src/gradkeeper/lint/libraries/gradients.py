@@ -166,11 +166,15 @@ def _are_one_of_several(m: Machine, fetched: set[int], begun: int, end: int) -> 
 
 
 def _is_the_same(m: Machine, tape: RunTape, sources: Provenance) -> bool:
-    """In a loop that steps only after it: several losses of the data that the last one was of."""
+    """In a loop that steps only after it, or in one with a loss of its own: several losses of the
+    data that the last one was of."""
     data = frozenset(source for source in sources if isinstance(source, Made))
     around = tuple(loop.index for loop in m.loops[:-1])
     before, tape.made_of = tape.made_of, (around, data)
-    if not around or not m.fills_window(m.loops[-1].node):
+    if not around:
+        return False
+    of_one_batch = id(m.loops[-2].node) in m.facts.credits_itself
+    if not of_one_batch and not m.fills_window(m.loops[-1].node):
         return False
     return before[0] == around and not data.isdisjoint(before[1])
 

@@ -1,0 +1,26 @@
+"""The head takes two turns on each batch, the trunk one step for both, with a loss of its own."""
+import torch
+from torch import nn
+
+torch.manual_seed(11)
+
+
+def stream():
+    for _ in range(8):
+        x = torch.randn(4, 5)
+        yield x, x.sum(1, keepdim=True)
+
+
+trunk, head, decoder = nn.Linear(5, 3), nn.Linear(3, 1), nn.Linear(3, 5)
+of_trunk = torch.optim.SGD([*trunk.parameters(), *decoder.parameters()], lr=0.01)
+of_head = torch.optim.SGD(head.parameters(), lr=0.01)
+for inputs, targets in stream():
+    of_trunk.zero_grad()
+    for turn in range(2):
+        of_head.zero_grad()
+        loss = nn.functional.mse_loss(head(trunk(inputs)), targets)
+        loss.backward()
+        of_head.step()
+    again = nn.functional.mse_loss(decoder(trunk(inputs)), inputs)
+    again.backward()
+    of_trunk.step()
