@@ -633,3 +633,23 @@ def test_a_function_that_goes_through_something_nested_is_followed_once() -> Non
         return program.operations
 
     assert operations(MOVED.format(part="move(part)")) < 2 * operations(MOVED.format(part="part"))
+
+
+LEFT_OUT = """\
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch in loader:
+    if batch.x.shape[0] == 1 or batch.where[-1] == 0:
+        pass
+    else:
+        optimizer.zero_grad()
+        model(batch.x).mean().backward()
+        optimizer.step()
+"""
+
+
+def test_a_batch_that_trains_is_looked_for_behind_more_than_one_test() -> None:
+    assert told(LEFT_OUT) == []
+    assert told(LEFT_OUT.replace("        optimizer.zero_grad()\n", "")) == ["GK101"]

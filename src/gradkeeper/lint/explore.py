@@ -236,7 +236,7 @@ class _Exploration:
         As long as a loop has not shown what it does, whatever happens otherwise is news.
         """
         if any(_alike(run, earlier) for earlier in self.runs):
-            return False
+            return self._comes_closer(run)
         if not any(map(_trains, self.runs)) or not self.program.coverage.have_shown(run.loops):
             return True
         places, told = _where_it_trains(run), _told(run)
@@ -244,6 +244,13 @@ class _Exploration:
             places -= _where_it_trains(earlier)
             told -= _told(earlier)
         return bool(places or told)
+
+    def _comes_closer(self, run: Run) -> bool:
+        """Nothing trains yet, but on the way to a backward one more thing of chance was asked."""
+        if any(map(_trains, self.runs)) or not any(map(says_backward, run.loops)):
+            return False
+        asked = {key for earlier in self.runs for key in earlier.questions}
+        return any(not question.fixed for key, question in _of_chance(run) if key not in asked)
 
     def _tells_nothing(self, run: Run) -> bool:
         """A group of settings of which one ends all training: the others were hardly asked for."""
@@ -279,8 +286,10 @@ class _Exploration:
         if new and (run.spends or run is self.base or not different):
             self.seen.update(new)
             self.waiting.append(self._flip(run, new))
-        if run.spends or run is self.base:
+        tells = run.spends or run is self.base
+        if tells:
             self.waiting.extend(_scenarios(run))
+        if tells or not _trains(self.base):
             self._try_together(run, dict(_other_answers(run)))
         self.waiting.sort(key=self._distance)
 
@@ -300,6 +309,8 @@ class _Exploration:
         else:
             for key, mode in answers.items():
                 self._try_together(run, {key: mode})
+        if self.base is not None and not _trains(self.base):
+            self._try_together(other, dict(_other_answers(other)))
         self.waiting.sort(key=self._distance)
 
     def _distance(self, plan: Plan) -> tuple[int, int]:
