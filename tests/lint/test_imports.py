@@ -141,6 +141,18 @@ def test_of_a_large_project_what_may_matter_is_read_along() -> None:
     assert read == {"main.py", "steps.py"}
 
 
+def test_of_a_large_project_the_packages_that_hand_on_modules_are_read_along() -> None:
+    names = [f"part{n}" for n in range(FEW + 5)]
+    imports = "".join(f"import {name}\n" for name in names)
+    parts = {f"{name}.py": "def nothing(): ...\n" for name in names}
+    packages = {"lib/__init__.py": "", "lib/way/__init__.py": "from lib.way import steps\n"}
+    main = main_with("lib", "way").replace("way(", "way.steps.train_step(")
+
+    for text, expected in ((KEPT, [("lib/way/steps.py", "GK101")]), (CLEARED, [])):
+        files = {"main.py": imports + main, "lib/way/steps.py": text, **packages, **parts}
+        assert found(files) == expected
+
+
 def test_a_small_project_is_read_whole() -> None:
     write({"sizes.py": "size = 4\n", "steps.py": CLEARED})
 

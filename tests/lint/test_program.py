@@ -107,6 +107,20 @@ def test_what_a_package_holds_besides_is_not_part_of_the_program() -> None:
     assert grouped(paths) == [["lib/engine.py"]]
 
 
+def test_a_package_hands_on_the_modules_that_it_takes_in() -> None:
+    paths = write(
+        {
+            "main.py": "import torch.optim\nfrom lib import one\none.engine.train()\n",
+            "lib/__init__.py": "",
+            "lib/one/__init__.py": "from lib.one import (\n    engine, nets\n)\n",
+            "lib/one/engine.py": TRAIN.format(zero="pass"),
+            "lib/one/nets.py": "class Net: ...\n",
+        }
+    )
+
+    assert grouped(paths) == [["main.py", "lib/one/engine.py"]]
+
+
 def test_nothing_is_looked_for_above_the_projects_root() -> None:
     write({"engine.py": TRAIN.format(zero="pass"), "p/pyproject.toml": "", "p/main.py": MAIN})
 

@@ -83,11 +83,11 @@ class Project:
         found: dict[str, bytes] = {}
         seen = set(self.trees)
         queue = deque(waiting)
-        while queue and len(found) < most:
+        while queue and sum(not path.endswith(INIT) for path in found) < most:
             path = queue.popleft()
             raw = None if path in seen else self._read(path)
             seen.add(path)
-            if raw is not None and matters(raw):
+            if raw is not None and (matters(raw) or _hands_on(path, found)):
                 found[path] = raw
                 queue.extend(self._imports_of(path, _named(imports_in(raw))))
         return found
@@ -177,6 +177,11 @@ class Project:
             )
             self._listed[folder] = found
         return found
+
+
+def _hands_on(path: str, found: Iterable[str]) -> bool:
+    """A package as such: others ask it for its modules. Of these, too, there may be many."""
+    return path.endswith(INIT) and sum(other.endswith(INIT) for other in found) < FEW
 
 
 class LoadedModules:

@@ -277,13 +277,17 @@ def _edges(known: dict[str, Sketch], files: "_Files") -> dict[str, set[str]]:
     while waiting:
         path = waiting.pop()
         found = edges[path] = set()
-        for imported in known[path].imports:
-            target = files.imported(imported, path)
-            if target is None or target == path:
+        targets = [files.imported(imported, path) for imported in known[path].imports]
+        seen = {path}
+        while targets:
+            target = targets.pop()
+            if target is None or target in seen:
                 continue
+            seen.add(target)
             if target not in known:
                 along = files.read_along(target)
                 if along is None:
+                    targets += files.taken_in(target)
                     continue
                 known[target] = along
                 waiting.append(target)
@@ -337,6 +341,16 @@ class _Files:
             except OSError:
                 self._packages[package] = ()
         return self._packages[package]
+
+    def taken_in(self, path: str) -> Iterator[str]:
+        """The modules that a package hands on as such, for `package.training.Trainer`."""
+        if os.path.basename(path) != INIT:
+            return
+        for level, module, name in self._handed_on(path):
+            inner = f"{module}.{name}" if module else name
+            found = self._locate(inner, level, path) if name else None
+            if found is not None:
+                yield found
 
     def _locate(self, module: str, level: int, path: str) -> str | None:
         """What a module's name means in a file, if that lies in the same project."""
