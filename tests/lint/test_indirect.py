@@ -347,6 +347,43 @@ def test_one_of_several_optimizers_is_chosen_by_a_setting() -> None:
     assert told(BY_SETTING.replace("    optimizer.zero_grad()\n", "")) == ["GK101"]
 
 
+TRAINERS = """\
+import argparse
+import torch
+from torch import nn
+
+class Plain:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model, optimizer
+
+    def learn(self, x):
+        self.optimizer.zero_grad()
+        self.model(x).mean().backward()
+        self.optimizer.step()
+
+class Other(Plain):
+    def learn(self, x):
+        self.optimizer.zero_grad()
+        self.model(x).square().mean().backward()
+        self.optimizer.step()
+
+TRAINERS = {"plain": Plain, "other": Other}
+args = argparse.ArgumentParser().parse_args()
+model = nn.Linear(4, 1)
+trainer = TRAINERS[args.trainer](model, torch.optim.Adam(model.parameters()))
+for x in loader:
+    trainer.learn(x)
+"""
+
+
+def test_one_of_several_classes_is_chosen_by_a_setting() -> None:
+    first, _, last = TRAINERS.rpartition("        self.optimizer.zero_grad()\n")
+
+    assert told(TRAINERS) == []
+    assert told(TRAINERS.replace("        self.optimizer.zero_grad()\n", "")) == ["GK101"] * 2
+    assert told(first + last) == ["GK101"]
+
+
 def test_one_of_several_optimizers_by_what_each_round_brings_is_not_known() -> None:
     by_data = BY_SETTING.replace("optimizer = optimizers[args.optimizer]\n", "").replace(
         "for x in loader:\n    optimizer.zero_grad()",

@@ -237,6 +237,10 @@ class OwnModule(Namespace):
             for name in line.names:
                 self._run(m, self._outline.lines[name])
 
+    def acts(self, m: Machine) -> bool:
+        """One of several modules is chosen for what is defined in it."""
+        return True
+
     def set_attribute(self, m: Machine, name: str, value: Value) -> None:
         self.define(m, name)
         Namespace.set_attribute(self, m, name, value)

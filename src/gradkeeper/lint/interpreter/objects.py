@@ -353,6 +353,10 @@ class Class(Value):
         self._line = list(found.values())
         return self._line
 
+    def acts(self, m: Machine) -> bool:
+        """What is made of it does, when it is asked to."""
+        return any(member.acts(m) for cls in self.ancestors() for member in cls.members.values())
+
     def libraries(self) -> list[Value]:
         """The bases that are not the program's own."""
         return [
