@@ -727,3 +727,32 @@ def test_what_a_function_is_called_for_is_what_it_gives() -> None:
 
     assert told(MADE_BY_NAME.format(after=right)) == []
     assert told(MADE_BY_NAME.format(after=wrong)) == ["GK304"]
+
+
+IN_PARTS = """
+optimizer.zero_grad()
+for i in range(0, x.shape[0], args.{size}):
+    part = x[i : i + args.{size}].cuda()
+    loss = F.mse_loss(model(part), part)
+    {backward}
+{step}optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "backward", "step", "expected"),
+    [
+        ("micro_batch_size", "loss.backward()", "", ["GK201"]),
+        ("micro_batch_size", "(loss * len(part) / len(x)).backward()", "", []),
+        ("micro_batch_size", "(loss / pieces).backward()", "", []),
+        ("micro_batch_size", "optimizer.zero_grad(); loss.backward()", "    ", []),
+        ("time_steps", "loss.backward()", "", []),
+    ],
+)
+def test_a_batch_in_micro_batches_is_a_window(
+    size: str, backward: str, step: str, expected: list[str]
+) -> None:
+    head = "import argparse\n" + HEAD + "args = argparse.ArgumentParser().parse_args()\n"
+    body = IN_PARTS.format(size=size, backward=backward, step=step)
+
+    assert told(loop(body, head=head)) == expected

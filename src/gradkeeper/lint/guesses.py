@@ -52,6 +52,8 @@ STEPS_AND_MORE = re.compile(r"^step_(and|with)_", re.I)
 """A method of an optimizer that steps, and says what else: `step_and_update_lr()`."""
 ACCUMULATES = re.compile(r"accum", re.I)
 """A window that the program itself calls accumulation: styles/bug/55, the model's own mean loss."""
+MICROBATCH = re.compile(r"(micro|mini|sub)_?batch", re.I)
+"""By so many rows a loop goes through a batch: test_loops.py, a batch in parts."""
 
 STARRED = {
     "torch": "torch",
@@ -68,6 +70,10 @@ CLASS = re.compile(r"_?[A-Z]+[a-z]")
 @lru_cache(maxsize=4096)
 def is_class(name: str) -> bool:
     return CLASS.match(name) is not None
+
+
+def is_microbatch(name: str) -> bool:
+    return MICROBATCH.search(name) is not None
 
 
 def is_accumulation(names: set[str]) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from gradkeeper.lint import guesses
 from gradkeeper.lint.interpreter.objects import flatten
+from gradkeeper.lint.interpreter.syntax import last_name
 from gradkeeper.lint.interpreter.values import Call, Provenance, Value
 from gradkeeper.lint.libraries.factors import Factor
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in
@@ -129,7 +132,7 @@ def _begin_batch(m: Machine, tape: RunTape, sources: Provenance) -> None:
         return
     source, site = tape.round_due
     fetched = {source.serial for source in sources if isinstance(source, Fetched)}
-    if fetched:
+    if fetched and not _goes_over_microbatches(m):
         newest = _batch_around(m, fetched) or max(fetched)
         before, tape.newest = tape.newest, max(tape.newest, newest)
         if newest <= before or (before in fetched and tape.waiting):
@@ -139,6 +142,18 @@ def _begin_batch(m: Machine, tape: RunTape, sources: Provenance) -> None:
     tape.round_due = None
     tape.batches += 1
     tape.note(m, ev.Batch, source=source, site=site)
+
+
+def _goes_over_microbatches(m: Machine) -> bool:
+    """`for i in range(0, len(batch), microbatch)`, with a step only after it: parts of a batch, of
+    which each has other rows."""
+    loop = next((loop for loop in reversed(m.loops) if loop.kind == "batches"), None)
+    if loop is None or not m.fills_window(loop.node):
+        return False
+    match loop.node:
+        case ast.For(iter=ast.Call(func=ast.Name(id="range"), args=[_, _, size])):
+            return guesses.is_microbatch(last_name(size))
+    return False
 
 
 def _batch_around(m: Machine, fetched: set[int]) -> int | None:
