@@ -238,7 +238,6 @@ def _check(args: argparse.Namespace, selections: Any) -> list[tuple[str, Any]]:
     from gradkeeper.cli.progress import CheckProgress
     from gradkeeper.lint.check import check_bytes, check_files
     from gradkeeper.lint.files import find
-    from gradkeeper.report.source import show_as_stdin
 
     if STDIN in args.paths and args.fix and not args.diff:
         raise CliError("what comes from stdin cannot be fixed in place: --diff shows the fixes")
@@ -254,6 +253,8 @@ def _check(args: argparse.Namespace, selections: Any) -> list[tuple[str, Any]]:
             checked = check_files(paths, named, fixes=fixes)
             results = sorted((progress.one(result) for result in checked), key=_in_order(paths))
     if STDIN in args.paths:
+        from gradkeeper.report.source import show_as_stdin
+
         text = args.held["<stdin>"] = sys.stdin.buffer.read()
         show_as_stdin(text)
         results.append(("<stdin>", check_bytes(text, "<stdin>", fixes=fixes)))
