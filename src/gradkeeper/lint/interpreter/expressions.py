@@ -47,6 +47,8 @@ MOST_COMPREHENDED = 64
 class Expressions(State):
     """The part of a machine that evaluates."""
 
+    __slots__ = ()
+
     def evaluate(self, node: ast.expr) -> Value:
         kind = type(node)
         if kind is ast.Name:  # as often as everything else together
@@ -203,9 +205,6 @@ class Expressions(State):
                 return value
             value = self.evaluate(operand)
         return value
-
-    deciding = False
-    """Inside a test on which something loud depends: every open half of it is answered."""
 
     def _compare(self, node: ast.Compare) -> Value:
         left = self.evaluate(node.left)

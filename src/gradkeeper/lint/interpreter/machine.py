@@ -84,6 +84,8 @@ class _EnoughError(Exception):
 class Machine(Statements):
     """Runs a program on values, along one plan."""
 
+    __slots__ = ()
+
     # -- modules
 
     def run_module(self, tree: ast.Module, file: str, name: str) -> Frame:

@@ -155,6 +155,64 @@ class Libraries(Protocol):
 class State:
     """The part of a machine that has no Python in it yet."""
 
+    # Asked for all the time, in runs too short for Python to learn where a dictionary has them.
+    __slots__ = (
+        "_fields",
+        "_instances",
+        "_journal",
+        "_met",
+        "_parts",
+        "_passed",
+        "_places",
+        "_sites",
+        "_speculating",
+        "_states",
+        "answers",
+        "awaiting_ends",
+        "budget",
+        "calls",
+        "catching_errors",
+        "closed_gates",
+        "consulted",
+        "counted_down_from",
+        "counts_samples",
+        "cut_short",
+        "deciding",
+        "doubts",
+        "entered",
+        "equal",
+        "facts",
+        "fault_due",
+        "faults",
+        "frame",
+        "gating",
+        "handed_out",
+        "importer",
+        "kept",
+        "labels",
+        "libraries",
+        "loops",
+        "missed",
+        "modules",
+        "multiples",
+        "node",
+        "numbers",
+        "opened_gates",
+        "operations",
+        "period",
+        "plan",
+        "provided",
+        "questions",
+        "quietly",
+        "reached",
+        "serial",
+        "short_of",
+        "sums",
+        "under",
+        "visited",
+        "whole",
+    )
+
     whole: Machine
     """The machine itself, for the layers below it."""
 
@@ -196,6 +254,8 @@ class State:
         """How often somebody who is not seen has called what the rehearsal starts at."""
         self.gating = 0
         """Inside a test that counts up to a number and starts again."""
+        self.deciding = False
+        """Inside a test on which something loud depends: every open half of it is answered."""
         self._journal: list[tuple[dict[Any, Any], Any, Any]] | None = None
         self._speculating: list[ast.AST] = []
         self._fields: dict[Hashable, dict[str, Value]] = {}
@@ -243,7 +303,8 @@ class State:
 
     def let_go(self) -> None:
         """The run is over: what it held is freed at once, not by a search for cycles."""
-        vars(self).clear()
+        for name in State.__slots__:
+            delattr(self, name)
 
     # -- where we are
 

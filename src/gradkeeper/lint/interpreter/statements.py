@@ -73,6 +73,8 @@ Handler = Callable[[Any, Any], Signal]
 class Statements(Expressions):
     """The part of a machine that executes."""
 
+    __slots__ = ()
+
     def block(self, statements: list[ast.stmt]) -> Signal:
         blocks = self.facts.blocks
         known = blocks.get(id(statements))
