@@ -653,3 +653,26 @@ for batch in loader:
 def test_a_batch_that_trains_is_looked_for_behind_more_than_one_test() -> None:
     assert told(LEFT_OUT) == []
     assert told(LEFT_OUT.replace("        optimizer.zero_grad()\n", "")) == ["GK101"]
+SET_UP_BEFORE = """
+import torch
+from torch import nn
+
+class Learner:
+    def __init__(self, net):
+        self.net = net
+
+    def configure(self, lr):
+        self.optimizer = torch.optim.Adam(self.net.parameters(), lr)
+
+    def learn(self, x, y):
+        {zero}
+        nn.functional.mse_loss(self.net(x), y).backward()
+        self.optimizer.step()
+"""
+
+
+def test_what_another_method_has_set_up_is_no_sign_of_a_single_call() -> None:
+    assert told(SET_UP_BEFORE.format(zero="self.optimizer.zero_grad()")) == []
+    assert told(SET_UP_BEFORE.format(zero="pass")) == ["GK101"]
+    built_here = "self.configure(0.1)"  # for each call anew: whoever does so calls once
+    assert told(SET_UP_BEFORE.format(zero=built_here)) == []

@@ -91,9 +91,7 @@ def start(m: Machine, project: Project, root: Root) -> None:
             given = [instance, *_arguments(m, member)[1:]]
             _go_through(m, project, m.run_function(member, Call(m, given, open=True)))
 
-        built = len(m.state(RunTape).owners)
-        call()
-        if not any(owner.known for owner in m.state(RunTape).owners[built:]):
+        if not any(owner.known for owner in _built_by(m, call)):
             _again(m, project, node, call, of=instance)
     else:
         instance.attribute(m, node.name).call(Call(m))
@@ -105,12 +103,19 @@ def _call_each_batch(m: Machine, project: Project, node: ast.AST, function: Func
     def call() -> None:
         _go_through(m, project, function.call(Call(m, _arguments(m, function), open=True)))
 
-    built = len(m.state(RunTape).owners)
-    call()
-    new = m.state(RunTape).owners[built:]
+    new = _built_by(m, call)
     if new and not any(owner.known for owner in new):
         # With an optimizer of the file, the file would call it; with its own, it is a trial.
         _again(m, project, node, call)
+
+
+def _built_by(m: Machine, call: Callable[[], object]) -> list[RecordedOwner]:
+    """The optimizers that this call builds: not those that it finds set up by somebody before."""
+    tape = m.state(RunTape)
+    built, begun = len(tape.owners), len(tape.earlier)
+    call()
+    earlier = {note.owner for note in tape.earlier[begun:] if note.kind is ev.Adopt}
+    return [owner for owner in tape.owners[built:] if owner not in earlier]
 
 
 def _go_through(m: Machine, project: Project, made: Value) -> None:
