@@ -653,6 +653,8 @@ for batch in loader:
 def test_a_batch_that_trains_is_looked_for_behind_more_than_one_test() -> None:
     assert told(LEFT_OUT) == []
     assert told(LEFT_OUT.replace("        optimizer.zero_grad()\n", "")) == ["GK101"]
+
+
 SET_UP_BEFORE = """
 import torch
 from torch import nn

@@ -756,3 +756,50 @@ def test_a_batch_in_micro_batches_is_a_window(
     body = IN_PARTS.format(size=size, backward=backward, step=step)
 
     assert told(loop(body, head=head)) == expected
+
+
+SAVED_EVERY_SO_OFTEN = """
+for step in range(1, 10001):
+    (F.mse_loss(model(x), y) / 8).backward()
+    if step % 8 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+    if step % {every} == 0:
+        state = {{"model": model.state_dict(), "optimizer": optimizer.state_dict()}}
+        torch.save(state, "last.pt")
+"""
+
+
+@pytest.mark.parametrize("every", [10, 100, 500])
+def test_what_is_saved_after_more_rounds_than_are_rehearsed_is_saved_within_a_window(
+    every: int,
+) -> None:
+    assert told(HEAD + SAVED_EVERY_SO_OFTEN.format(every=every)) == ["GK401"]
+
+
+@pytest.mark.parametrize("every", [16, 200, 1000])
+def test_what_is_saved_after_whole_windows_waits_for_none(every: int) -> None:
+    assert told(HEAD + SAVED_EVERY_SO_OFTEN.format(every=every)) == []
+
+
+COUNTED_IN_SAMPLES = """
+BATCH = 16
+loader = torch.utils.data.DataLoader(numbers(), batch_size=BATCH)
+seen = 0
+for epoch in range(20):
+    for x, y in loader:
+        (F.mse_loss(model(x), y){divided}).backward()
+        seen += BATCH
+        if seen >= {target}:
+            optimizer.step()
+            optimizer.zero_grad()
+            seen = 0
+"""
+
+
+@pytest.mark.parametrize("target", [64, 256, 1024])
+def test_a_number_of_samples_is_so_many_batches(target: int) -> None:
+    window = target // 16
+    code = HEAD + COUNTED_IN_SAMPLES
+    assert "GK201" in told(code.format(divided="", target=target))
+    assert "GK201" not in told(code.format(divided=f" / {window}", target=target))

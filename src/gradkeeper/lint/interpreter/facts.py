@@ -33,6 +33,8 @@ class Facts:
     """Remainders on which something loud depends."""
     periods: set[int] = field(default_factory=set)
     """Those of them that tell how many micro-batches make a window."""
+    asides: set[int] = field(default_factory=set)
+    """Remainders in tests on which nothing loud depends, as of what is saved every so often."""
     moduli: dict[int, str] = field(default_factory=dict)
     """By remainder: the name of what is divided by."""
     dividends: dict[int, str] = field(default_factory=dict)

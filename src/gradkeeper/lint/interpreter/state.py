@@ -552,6 +552,15 @@ class State:
             if id(self.node) in self.facts.periods:
                 self.period = max(self.period, math.ceil(period))
 
+    def within_sight(self, every: Plain, reach: float) -> Plain:
+        """`step % 1000 == 0`, beyond the rounds that are rehearsed, where that decides about no
+        gradients but may save: a number that falls on the same places of a window stands for it."""
+        window = max(self.plan.window, self.period)
+        far = type(every) is int and every > max(reach, 2 * window)
+        if not far or window == 1 or id(self.node) not in self.facts.asides:
+            return every
+        return window + every % window  # type: ignore[operator]
+
     def counts_up_to(self, bound: float) -> None:
         """A counter is compared with a number: where it starts again then, windows are as long."""
         if self.gating and 1 < bound <= LONGEST_WINDOW:

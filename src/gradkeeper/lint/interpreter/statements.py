@@ -151,6 +151,8 @@ class Statements(Expressions):
             new = self.combine(sign, old, change)
             if isinstance(new, Constant):
                 new = self.counted(new)
+                if sign == "+" and isinstance(change, Constant) and type(change.value) is int:
+                    new = new.paced(max(1, change.value))  # `seen += 16`: samples, not batches
             elif isinstance(change, Constant) and isinstance(change.value, (int, float)):
                 if self.loops and sign == "-" and old.fixed:
                     self.counted_down_from.add(old.key)

@@ -476,6 +476,8 @@ class Survey:
             test = isinstance(line.node, (ast.If, ast.While))
             leaves = test and id(line.node) in facts.jumps
             plain = isinstance(line.node, (ast.With, ast.AsyncWith, ast.Expr))
+            if isinstance(line.node, ast.If) and not (line.loud or leaves):
+                facts.asides.update(line.remainders)
             if not (line.loud or leaves) or not (test or plain):
                 continue
             facts.gates.update(line.remainders)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -520,6 +520,15 @@ class Constant(Value):
         """For a number that counts rounds: what it is in the last one, where that is known."""
         return None
 
+    @property
+    def pace(self) -> int:
+        """For a number that counts rounds: by how much it grows in each."""
+        return 1
+
+    def paced(self, pace: int) -> Constant:
+        """The same number, of which a loop adds so many at a time."""
+        return self
+
 
 @dataclass(slots=True, eq=False)
 class Count(Constant):
@@ -531,6 +540,8 @@ class Count(Constant):
     limit: float = 0.0
     end: float | None = None
     """What it is in the last round, which is rehearsed: until then, it is not that."""
+    by: int = 1
+    """What is added to it in a round."""
 
     @property
     def fixed(self) -> bool:
@@ -550,6 +561,13 @@ class Count(Constant):
 
     def like(self, value: Plain) -> Constant:
         return Count(value, self.limit)
+
+    @property
+    def pace(self) -> int:
+        return self.by
+
+    def paced(self, pace: int) -> Constant:
+        return self if self.by == pace else replace(self, limit=self.limit * pace, by=pace)
 
     def settles(self, bound: float) -> bool:
         """Whether the rounds that are rehearsed tell how it compares with this."""
@@ -625,7 +643,7 @@ def _beyond(m: Machine, sign: str, left: Constant, right: Constant) -> Condition
     count, bound = (left, right) if left.reach is not None else (right, left)
     if not isinstance(bound.value, (int, float)) or isinstance(bound.value, bool):
         return None
-    m.counts_up_to(bound.value)
+    m.counts_up_to(bound.value / count.pace)
     if sign == "<" and isinstance(count, Count):
         m.passes(count.limit - bound.value)
     if bound.value == count.last:
@@ -653,6 +671,8 @@ LARGEST = 1 << 64
 
 
 def _computed(m: Machine, sign: str, left: Constant, right: Constant) -> Value:
+    if sign == "%" and left.reach is not None and right.reach is None:
+        right = Constant(m.within_sight(right.value, left.reach))
     result = arithmetic(sign, left.value, right.value)
     if result is NotImplemented:
         return m.unknown(f"{left.text} {sign} {right.text}")
@@ -671,7 +691,8 @@ def _computed(m: Machine, sign: str, left: Constant, right: Constant) -> Value:
         limit = 0.0
     if abs(limit) >= LARGEST:
         return Constant(result)
-    return Count(result, max(float(limit), 0.0), _last_of(sign, left, right))
+    pace = left.pace * right.pace if sign in "+-" else 1
+    return Count(result, max(float(limit), 0.0), _last_of(sign, left, right), pace)
 
 
 def _last_of(sign: str, left: Constant, right: Constant) -> float | None:
