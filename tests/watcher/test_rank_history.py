@@ -56,6 +56,53 @@ def test_a_rank_that_skips_is_told() -> None:
     assert event.rank == 2
 
 
+def two_optimizers(*steps: str) -> list[ev.Event]:
+    """An exchanged backward, and steps of some of those who own what it credits."""
+    opened: list[ev.Event] = [
+        ev.Adopt(site=BACKWARD, optimizer=name, accounts=(f"weights of {name}",))
+        for name in ("body", "head", "probe")
+    ]
+    exchanged = ev.Backward(
+        site=BACKWARD, accounts=("weights of body", "weights of head"), synced=True
+    )
+    own = ev.Backward(site=BACKWARD, accounts=("weights of probe",))
+    taken = [ev.Step(site=Site("train.py", 9), optimizer=name, taken=True) for name in steps]
+    return [*opened, exchanged, own, *taken]
+
+
+def test_a_rank_that_leaves_out_one_of_two_steps_is_told() -> None:
+    (event,) = digests([tally(two_optimizers("body", "head")), tally(two_optimizers("body"))])
+
+    assert event.ranks == (
+        "took 2 steps after 1 backward call",
+        "stepped after 1 backward call",
+    )
+
+
+def test_what_a_rank_trains_for_itself_is_its_own_affair() -> None:
+    both = two_optimizers("body", "head")
+    with_probe = two_optimizers("body", "head", "probe")
+
+    assert told(tally(with_probe, with_probe), tally(both, both)) == []
+    assert told(tally(two_optimizers("probe")), tally(two_optimizers())) == []
+
+
+def test_parts_of_a_shared_account_are_shared() -> None:
+    split = ev.Split(site=BACKWARD, account="weights of head", into=("one", "other"))
+    exchanged = ev.Backward(site=BACKWARD, accounts=("one",), synced=True)
+    step = ev.Step(site=STEP, optimizer="head", taken=True)
+    adopted = two_optimizers()[:3]
+
+    tallies = (
+        tally([*adopted, split, exchanged, step]),
+        tally([*adopted, split, exchanged]),
+    )
+
+    assert told(*tallies) == [
+        ("stepped after 1 backward call", "took no step after 1 backward call")
+    ]
+
+
 def test_a_rank_that_ran_out_of_data_is_compared_as_far_as_it_went() -> None:
     assert told(tally(*[window(1)] * 3), tally(*[window(1)] * 5)) == []
 

@@ -256,6 +256,35 @@ HSDP_PARTED = (
 """
 )
 
+WINDOWS_AND_A_PROBE_OF_RANK_0 = """
+model = DistributedDataParallel(nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+probe = nn.Linear(4, 1)
+of_probe = torch.optim.SGD(probe.parameters(), lr=0.01)
+for i, x in enumerate(torch.randn(40, 8, 4) + dist.get_rank()):
+    (model(x).square().mean() / 2).backward()
+    if dist.get_rank() == 0 and i % 6 == 2:
+        of_probe.zero_grad()
+        probe(x).square().mean().backward()
+        of_probe.step()
+    if i % 2:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+ONE_OF_TWO_LEFT_OUT = """
+model = DistributedDataParallel(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1)))
+body = torch.optim.SGD(model.module[0].parameters(), lr=0.01)
+head = torch.optim.SGD(model.module[2].parameters(), lr=0.01)
+for i, x in enumerate(torch.randn(40, 8, 4) + dist.get_rank()):
+    body.zero_grad()
+    head.zero_grad()
+    model(x).square().mean().backward()
+    body.step()
+    if not (dist.get_rank() == 1 and i == 11):
+        head.step()
+"""
+
 UNSYNCED = DDP_WINDOWS.replace("last else model", "False else model")
 NEVER_ZEROED = DDP.replace("    optimizer.zero_grad()\n", "")
 FSDP_NEVER_ZEROED = FSDP.replace("    optimizer.zero_grad()\n", "")
@@ -308,6 +337,7 @@ def line_of(found: dict[str, Any], folder: Path) -> str:
         pytest.param(FLAG_BEFORE_FORWARD, id="flag set before the forward"),
         pytest.param(BUFFERS, id="buffers of each rank's own"),
         pytest.param(LOCAL_SGD, id="local sgd"),
+        pytest.param(WINDOWS_AND_A_PROBE_OF_RANK_0, id="ddp, and rank 0 trains more for itself"),
         pytest.param(BEST_OF_RANK_0, id="rank 0 loads its best weights at the end"),
     ],
 )
@@ -366,6 +396,14 @@ def test_one_step_that_one_rank_leaves_out_is_told_with_what_came_of_it(tmp_path
     assert {line_of(one, tmp_path) for one in rules.values()} == {"optimizer.step()"}
 
 
+def test_one_of_two_steps_that_one_rank_leaves_out_is_told(tmp_path: Path) -> None:
+    found = torchrun(tmp_path, ONE_OF_TWO_LEFT_OUT)
+
+    (parted,) = [one for one in found if one["rule"] == "GK503"]
+    assert "rank 1 stepped after 1 backward call, the others took 2 steps" in parted["message"]
+    assert line_of(parted, tmp_path) == "head.step()"
+
+
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_a_raw_module_beside_its_wrapper_is_told_by_what_the_ranks_hold(
     ranks: int, tmp_path: Path
@@ -385,7 +423,11 @@ def test_a_flag_that_is_set_after_the_forward_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "parted"), [(HSDP, []), (HSDP_PARTED, ["GK504"])], ids=["equal", "parted"]
+    ("code", "parted"),
+    [
+        pytest.param(HSDP, [], id="equal"),
+        pytest.param(HSDP_PARTED, ["GK504"], id="parted"),
+    ],
 )
 def test_copies_of_shards_are_compared_and_shards_are_not(
     code: str, parted: list[str], tmp_path: Path

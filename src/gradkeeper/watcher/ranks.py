@@ -35,8 +35,9 @@ class Turn(NamedTuple):
     """From one exchange of gradients to the next, with the backwards that waited for the first."""
 
     backwards: int
-    steps: tuple[tuple[str, bool], ...]
-    """The optimizers that were asked to step, and whether they did."""
+    steps: tuple[bool, ...]
+    """Of each optimizer that was asked to step, whether it did. Without its name: that may be
+    another one on a rank whose program has more variables."""
     site: Site
     """The last step's, or else the backward's."""
 
@@ -48,23 +49,55 @@ class Turn(NamedTuple):
         calls = f"{self.backwards} backward call{'s' if self.backwards > 1 else ''}"
         if not self.steps:
             return f"took no step after {calls}"
-        if not any(taken for _, taken in self.steps):
+        taken, asked = sum(self.steps), len(self.steps)
+        if not taken:
             return f"skipped its step after {calls}"
-        return f"stepped after {calls}"
+        if asked == 1:
+            return f"stepped after {calls}"
+        return f"took {taken} steps{f' of {asked}' if taken < asked else ''} after {calls}"
 
 
 RepeatedTurns = tuple[tuple[Turn, ...], int]
 """Turns that came one after the other, and how often."""
 
 
+class _Partners:
+    """Which optimizers own something that ranks exchange the gradients of. What a rank trains for
+    itself, as a probe of rank 0, is its own affair."""
+
+    def __init__(self) -> None:
+        self._owners: dict[str, set[str]] = {}
+        """By account."""
+        self._with_others: set[str] = set()
+
+    def learn(self, event: Event) -> None:
+        match event:
+            case ev.Adopt():
+                for account in event.accounts:
+                    self._owners.setdefault(account, set()).add(event.optimizer)
+            case ev.Split():
+                for part in event.into:
+                    self._owners.setdefault(part, set()).update(self._owners.get(event.account, ()))
+            case ev.Backward(synced=True):
+                for account in event.accounts:
+                    self._with_others |= self._owners.get(account, set())
+
+    def include(self, optimizer: str) -> bool:
+        if optimizer in self._with_others:
+            return True
+        return not any(optimizer in owners for owners in self._owners.values())
+
+
 class RankHistory:
     def __init__(self, runs: Iterable[RepeatedTurns] = ()) -> None:
         self.runs: list[RepeatedTurns] = list(runs)
+        self._partners = _Partners()
         self._open: Turn | None = None
         self._waiting = 0
         """Backwards that were not exchanged yet."""
 
     def take(self, event: Event) -> None:
+        self._partners.learn(event)
         match event:
             case ev.Backward(synced=False):
                 self._waiting += 1
@@ -72,8 +105,8 @@ class RankHistory:
                 self.close()
                 self._open = Turn(self._waiting + 1, (), event.site)
                 self._waiting = 0
-            case ev.Step() if self._open is not None:
-                steps = (*self._open.steps, (event.optimizer, event.taken))
+            case ev.Step() if self._open is not None and self._partners.include(event.optimizer):
+                steps = (*self._open.steps, event.taken)
                 self._open = Turn(self._open.backwards, steps, event.site)
 
     def repeat(self, exchanges: int, times: int) -> None:
@@ -112,7 +145,7 @@ def read_runs(record: list[Any]) -> RankHistory:
 
 def _turn(record: list[Any]) -> Turn:
     backwards, steps, site = record
-    return Turn(backwards, tuple((name, taken) for name, taken in steps), Site(*site))
+    return Turn(backwards, tuple(steps), Site(*site))
 
 
 def digests(tallies: list[RankHistory]) -> Iterator[ev.Digest]:
@@ -123,13 +156,12 @@ def digests(tallies: list[RankHistory]) -> Iterator[ev.Digest]:
 
 
 def _digest(turns: tuple[Turn, ...], exchange: int) -> ev.Digest:
-    """At the line where a rank steps, which is where the others should have."""
+    """At the line where a rank stepped most often, which is where the others should have."""
     did = tuple(str(turn) for turn in turns)
     usual = max(did, key=did.count)
     odd = next((rank for rank, what in enumerate(did) if what != usual), 0)
-    stepping = [turn.site for turn in (turns[odd], *turns) if turn.steps]
-    site = stepping[0] if stepping else turns[odd].site
-    return ev.Digest(site=site, rank=odd, ranks=did, exchange=exchange)
+    most = max((turns[odd], *turns), key=lambda turn: len(turn.steps))
+    return ev.Digest(site=most.site, rank=odd, ranks=did, exchange=exchange)
 
 
 PATIENCE = timedelta(seconds=30)
