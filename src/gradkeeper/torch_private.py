@@ -213,6 +213,7 @@ def outputs_in(outputs: Any) -> list[Tensor]:
 
 
 # DTensor. Where tensor parallelism has cut a dimension already, FSDP2 cuts each piece of it.
+# To read a value of one is to ask all its ranks: whoever only looks on reads what is held here.
 
 
 def is_sharded(tensor: object) -> bool:
@@ -223,6 +224,15 @@ def held_here(tensor: Any) -> Tensor:
     """This rank's part of a sharded tensor, the very memory; of another one, all of it."""
     local: Tensor = getattr(tensor, "_local_tensor", tensor)
     return local
+
+
+def writes_into(tensor: Any) -> int:
+    """Moves with each write. A DTensor's own version does not when FSDP2 adds to what it holds, nor
+    does that one's when the DTensor is written to (torch 2.13)."""
+    version: int = tensor._version
+    if type(tensor) is Tensor or not is_sharded(tensor):
+        return version
+    return version + int(tensor._local_tensor._version)
 
 
 def strides_of(placement: Any) -> tuple[int, int] | None:

@@ -256,6 +256,31 @@ HSDP_PARTED = (
 """
 )
 
+HSDP_LEFT_OUT = HSDP.replace(
+    "    optimizer.step()", "    if not (i == 7 and dist.get_rank() > 1):\n        optimizer.step()"
+)
+
+FSDP_AND_A_PROBE_OF_RANK_0 = """
+from torch.distributed.fsdp import fully_shard
+
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4))
+fully_shard(model)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+probe = nn.Linear(4, 1)
+of_probe = torch.optim.SGD(probe.parameters(), lr=0.01)
+for i, x in enumerate(torch.randn(40, 8, 4) + dist.get_rank()):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    if i in (5, 9):
+        continue
+    if dist.get_rank() == 0 and i % 6 == 4:
+        of_probe.zero_grad()
+        probe(x).square().mean().backward()
+        of_probe.step()
+    optimizer.step()
+"""
+
 WINDOWS_AND_A_PROBE_OF_RANK_0 = """
 model = DistributedDataParallel(nn.Linear(4, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -337,6 +362,7 @@ def line_of(found: dict[str, Any], folder: Path) -> str:
         pytest.param(FLAG_BEFORE_FORWARD, id="flag set before the forward"),
         pytest.param(BUFFERS, id="buffers of each rank's own"),
         pytest.param(LOCAL_SGD, id="local sgd"),
+        pytest.param(FSDP_AND_A_PROBE_OF_RANK_0, id="fsdp2, and rank 0 trains more for itself"),
         pytest.param(WINDOWS_AND_A_PROBE_OF_RANK_0, id="ddp, and rank 0 trains more for itself"),
         pytest.param(BEST_OF_RANK_0, id="rank 0 loads its best weights at the end"),
     ],
@@ -404,6 +430,13 @@ def test_one_of_two_steps_that_one_rank_leaves_out_is_told(tmp_path: Path) -> No
     assert line_of(parted, tmp_path) == "head.step()"
 
 
+def test_measuring_asks_nothing_of_the_other_ranks(tmp_path: Path) -> None:
+    """One that looked more closely than the others would wait for them for ever."""
+    found = torchrun(tmp_path, FSDP_AND_A_PROBE_OF_RANK_0, "--norms", "--check-finite")
+
+    assert found == []
+
+
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_a_raw_module_beside_its_wrapper_is_told_by_what_the_ranks_hold(
     ranks: int, tmp_path: Path
@@ -427,6 +460,7 @@ def test_a_flag_that_is_set_after_the_forward_is_told(tmp_path: Path) -> None:
     [
         pytest.param(HSDP, [], id="equal"),
         pytest.param(HSDP_PARTED, ["GK504"], id="parted"),
+        pytest.param(HSDP_LEFT_OUT, ["GK503", "GK504"], id="two ranks leave out a step"),
     ],
 )
 def test_copies_of_shards_are_compared_and_shards_are_not(

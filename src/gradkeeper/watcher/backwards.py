@@ -11,7 +11,7 @@ import torch
 
 from gradkeeper.model import Site
 from gradkeeper.model import events as ev
-from gradkeeper.torch_private import keep_from_compiler
+from gradkeeper.torch_private import held_here, keep_from_compiler
 from gradkeeper.watcher.accounts import Accounts
 from gradkeeper.watcher.arrivals import Arrivals
 from gradkeeper.watcher.effects import Credited, CreditedAgain, Unchanged
@@ -438,5 +438,5 @@ def _remember(cohort: Cohort) -> tuple[Mark, torch.Tensor, torch.Tensor | None] 
     if parameter is None:
         return None
     grad = mark.grad_now()
-    kept = None if grad is None or grad.is_sparse else grad.detach().clone()
-    return mark, parameter.detach().clone(), kept
+    kept = None if grad is None or grad.is_sparse else held_here(grad).detach().clone()
+    return mark, held_here(parameter).detach().clone(), kept

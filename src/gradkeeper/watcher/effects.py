@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gradkeeper.torch_private import writes_into
 from gradkeeper.watcher.gradients import Cohort, Mark, gradient_of, norms_are_finite
 
 
@@ -132,7 +133,7 @@ class Unchanged:
                 if grad is None:
                     if seen is not None:
                         return False
-                elif seen is None or seen() is not grad or grad._version != mark.version:
+                elif seen is None or seen() is not grad or writes_into(grad) != mark.version:
                     return False
         return True
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from gradkeeper.model import Site
-from gradkeeper.torch_private import held_here, is_sharded
+from gradkeeper.torch_private import held_here, writes_into
 from gradkeeper.watcher.names import UserNames, common_path
 
 # Past a property that may lie on torch.nn.Parameter (taps/reads.py).
@@ -53,7 +53,7 @@ class Mark:
             self.grad = None
         else:
             self.grad = weakref.ref(grad)
-            self.version = grad._version
+            self.version = writes_into(grad)
 
     def verdict(self) -> str:
         """What has happened to the gradient since it was last seen."""
@@ -65,7 +65,7 @@ class Mark:
             return SAME if self.grad is None else CLEARED
         if self.grad is None or self.grad() is not grad:
             return REPLACED
-        return SAME if grad._version == self.version else WRITTEN
+        return SAME if writes_into(grad) == self.version else WRITTEN
 
     def is_credited(self) -> bool:
         """Whether a backward has added to the gradient since it was last seen."""
@@ -73,10 +73,9 @@ class Mark:
         grad = None if parameter is None or not self.known else gradient_of(parameter)
         if grad is None:
             return False
-        if self.grad is None or self.grad() is not grad or grad._version != self.version:
+        if self.grad is None or self.grad() is not grad:
             return True
-        # A DTensor's version does not move when FSDP2 accumulates into it.
-        return is_sharded(parameter)
+        return writes_into(grad) != self.version
 
     def credit(self) -> bool:
         """`is_credited`, and `note` if so, in one look."""
@@ -87,10 +86,10 @@ class Mark:
         grad, seen = gradient_of(parameter), self.grad
         if grad is None:
             return False
-        version = grad._version
+        version = writes_into(grad)
         if seen is None or seen() is not grad:
             self.grad = weakref.ref(grad)
-        elif version == self.version and not is_sharded(parameter):
+        elif version == self.version:
             return False
         self.version, self.weight_version = version, parameter._version
         return True
@@ -130,7 +129,8 @@ def all_finite(tensors: list[torch.Tensor]) -> bool:
 
 def norms_are_finite(norms: list[torch.Tensor]) -> bool:
     """Of those only that lie on the host: no device is waited for."""
-    return all(math.isfinite(norm.item()) for norm in norms if norm.device.type == "cpu")
+    here = [held_here(norm) for norm in norms if norm.device.type == "cpu"]
+    return all(math.isfinite(norm.item()) for norm in here)
 
 
 def _values(tensor: torch.Tensor) -> torch.Tensor:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import torch
 
+from gradkeeper.torch_private import held_here
 from gradkeeper.watcher.gradients import Mark, grads_of
 
 DEPTH = 5
@@ -38,7 +39,7 @@ class LoadedTensors:
         if self._found(tensor):
             return True
         # Zeros are equal to many things that are no gradient.
-        if not self._loaded or tensor.is_sparse or not tensor.any():
+        if not self._loaded or tensor.is_sparse or not held_here(tensor).any():
             return False
         alive = (reference() for reference, _, _ in self._loaded.values())
         return any(loaded is not None and _equal(loaded, tensor) for loaded in alive)
@@ -75,4 +76,7 @@ def _equal(loaded: torch.Tensor, tensor: torch.Tensor) -> bool:
     """A copy may lie on another device than what was loaded."""
     if loaded.shape != tensor.shape or loaded.layout != tensor.layout:
         return False
-    return torch.equal(loaded.to(tensor.device, tensor.dtype), tensor)
+    here, loaded_here = held_here(tensor), held_here(loaded)
+    if here.shape != loaded_here.shape:
+        return False
+    return torch.equal(loaded_here.to(here.device, here.dtype), here)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from gradkeeper.model.events import Reduction
+from gradkeeper.torch_private import is_sharded
 
 MOST_HOPS = 16
 MOST_DIVISORS = 256
@@ -291,7 +292,7 @@ def _number(value: object) -> float | None:
     if isinstance(value, (int, float)):
         return float(value)
     if isinstance(value, torch.Tensor) and value.dim() == 0 and value.device.type == "cpu":
-        return float(value)
+        return None if is_sharded(value) else float(value)
     return None
 
 
@@ -302,6 +303,8 @@ def items_of(loss: torch.Tensor) -> tuple[int, int] | None:
     node = _follow(loss.grad_fn, 1.0, MOST_HOPS).counted
     try:
         if node is None or node._saved_reduction != 1 or node._saved_weight is not None:
+            return None
+        if is_sharded(node._saved_total_weight):
             return None
         counted = int(node._saved_total_weight)
         return counted, int(node._saved_target.numel()) - counted

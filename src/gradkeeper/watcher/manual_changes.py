@@ -219,7 +219,7 @@ class ManualChanges:
         if cohort.memory is None or cohort.owners:
             return False
         mark, weight, grad = cohort.memory
-        now = mark.parameter()
+        now = _weight_now(mark)
         if now is None or grad is None or now.shape != weight.shape:
             return False
         # Momentum and noise do not follow it.
@@ -248,11 +248,16 @@ def _has_moved(cohort: Cohort, looked: list[Mark]) -> bool:
     if cohort.memory is None:
         return False
     mark, weight, _ = cohort.memory
-    now = mark.parameter()
+    now = _weight_now(mark)
     if now is None or now.shape != weight.shape or torch.equal(now, weight):
         return False
     cohort.hidden = True
     return True
+
+
+def _weight_now(mark: Mark) -> torch.Tensor | None:
+    parameter = mark.parameter()
+    return None if parameter is None else held_here(parameter)
 
 
 def _what_was_done(cohort: Cohort, verdict: str) -> str:

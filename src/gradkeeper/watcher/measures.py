@@ -14,6 +14,7 @@ import torch
 
 from gradkeeper.model import Event, Site
 from gradkeeper.model.events import Measure
+from gradkeeper.torch_private import held_here
 from gradkeeper.watcher.gradients import Cohort
 
 MOST_WAITING = 1024
@@ -45,7 +46,7 @@ class Measures:
         if len(tensors) == 1 and tensors[0].numel() == 1:
             scaled, factor = self._scaled
             known = factor if scaled() is tensors[0] else 1.0
-            self._loss = (self._number, tensors[0].detach(), known)
+            self._loss = (self._number, held_here(tensors[0]).detach(), known)
 
     def credited(self, cohorts: list[Cohort]) -> None:
         for cohort in cohorts:
@@ -104,12 +105,13 @@ class Measures:
 def _norm(grad: torch.Tensor) -> torch.Tensor:
     if grad.is_sparse:
         grad = grad.coalesce().values()
-    local: Any = getattr(grad, "to_local", None)
-    part: torch.Tensor = grad if local is None else local()
-    norm: torch.Tensor = torch.linalg.vector_norm(part.detach(), dtype=torch.float32)
+    part = held_here(grad).detach()
+    norm: torch.Tensor = torch.linalg.vector_norm(part, dtype=torch.float32)
     return norm
 
 
 def _unclipped(cohorts: list[Cohort]) -> float | None:
-    norms = [float(cohort.norms[-1]) for cohort in cohorts if cohort.fresh and cohort.norms]
+    norms = [
+        float(held_here(cohort.norms[-1])) for cohort in cohorts if cohort.fresh and cohort.norms
+    ]
     return max(norms, default=None)
