@@ -179,6 +179,8 @@ MENDED = (
         "fault": "later backward_d",
     },
     {"order": "g first", "zero_d": "top", "several": "g", "fault": "later backward_d"},
+    {"pair": "heads", "detach": "no", "zeroed": "model", "several": "g"},
+    {"data": "stream", "pair": "heads", "detach": "no", "zeroed": "model", "several": "g"},
 )
 """Choices on which they once differed, others being plain."""
 Texts = Mapping[str, str]

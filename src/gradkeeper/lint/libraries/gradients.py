@@ -184,14 +184,18 @@ def _is_the_same(m: Machine, tape: RunTape, sources: Provenance) -> bool:
     """In a loop that steps only after it, or in one with a loss of its own: several losses of the
     data that the last one was of."""
     data = frozenset(source for source in sources if isinstance(source, Made))
-    around = tuple(loop.index for loop in m.loops[:-1])
-    before, tape.made_of = tape.made_of, (around, data)
+    place = tuple(loop.index for loop in m.loops)
+    (where, of), tape.made_of = tape.made_of, (place, data)
+    around = place[:-1]
     if not around:
         return False
-    of_one_batch = id(m.loops[-2].node) in m.facts.credits_itself
-    if not of_one_batch and not m.fills_window(m.loops[-1].node):
+    if id(m.loops[-2].node) in m.facts.credits_itself:
+        where = where[: len(around)]  # before the inner loop, or in it
+    elif m.fills_window(m.loops[-1].node):
+        where = where[:-1]
+    else:
         return False
-    return before[0] == around and not data.isdisjoint(before[1])
+    return where == around and not data.isdisjoint(of)
 
 
 def moved(m: Machine, leaves: list[Leaf], values: tuple[Value, ...]) -> None:

@@ -292,6 +292,9 @@ class StandardLibraries:
             if len(m.loops) > 1 and _goes_over_losses(loop) and m.fills_window(loop.node):
                 fed_by = m.loops[-2]
             tape.round_due = (self._source(m, fed_by), loop.site)
+        elif loop.kind == "outer" and id(loop.node) in m.facts.credits_itself:
+            assert loop.site is not None
+            m.state(RunTape).round_due = (self._source(m, loop), loop.site)
         rounds = m.state(RunTape).loops
         if loop.node in rounds:
             # The only round that there is shows as much as two.
