@@ -181,6 +181,7 @@ MENDED = (
     {"order": "g first", "zero_d": "top", "several": "g", "fault": "later backward_d"},
     {"pair": "heads", "detach": "no", "zeroed": "model", "several": "g"},
     {"data": "stream", "pair": "heads", "detach": "no", "zeroed": "model", "several": "g"},
+    {"model": "swapped", "owned": "added", "fault": "drop zero", "second fault": "drop backward"},
 )
 """Choices on which they once differed, others being plain."""
 Texts = Mapping[str, str]

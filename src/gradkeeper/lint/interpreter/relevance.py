@@ -55,7 +55,9 @@ class Relevance:
         self._add_changes_of_arguments(setters)
         acting = {name for name, found in self.facts.uses.items() if found & ACTS} - OWNERS
         if not any(line.credits for line in self.lines):
-            # Where backward() was forgotten, a loss may still be computed, by a function as well.
+            # Where backward() was forgotten, a loss may still be computed: by a function as well,
+            # or by a network of which an optimizer was given a part.
+            acting |= {name for name, found in self.facts.uses.items() if found & acting} - OWNERS
             acting |= set(self._calling(acting))
         effects: set[str] = set()
         waiting = [line for line in self.lines if self._matters(line, acting)]
