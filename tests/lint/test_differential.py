@@ -181,6 +181,13 @@ MENDED = (
     {"order": "g first", "zero_d": "top", "several": "g", "fault": "later backward_d"},
     {"pair": "heads", "detach": "no", "zeroed": "model", "several": "g"},
     {"data": "stream", "pair": "heads", "detach": "no", "zeroed": "model", "several": "g"},
+    {
+        "data": "stream",
+        "held": "list",
+        "rhythm": "second",
+        "several": "d",
+        "fault": "drop backward_g",
+    },
     {"model": "swapped", "owned": "added", "fault": "drop zero", "second fault": "drop backward"},
 )
 """Choices on which they once differed, others being plain."""

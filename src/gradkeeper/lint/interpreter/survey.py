@@ -462,9 +462,11 @@ class Survey:
     def _steps_only_there(self, line: Line) -> bool:
         """An optimizer steps outside of the loops in a loop, and another one in them."""
         uses = self.facts.uses
-        own = {of for inner in _outside_loops(line) for of in inner.steps_of}
-        inside = {of for loop in _next_loops(line) for inner in loop.own() for of in inner.steps_of}
-        return bool(inside) and any(uses.get(of, NO_WORDS) & OF_OPTIMIZERS for of in own - inside)
+        own = {of for inner in _outside_loops(line) for of in _stepped(inner)}
+        loops = [inner for loop in _next_loops(line) for inner in loop.own()]
+        inside = {of for inner in loops for of in _stepped(inner)}
+        others = {name for name, _ in own - inside}
+        return bool(inside) and any(uses.get(of, NO_WORDS) & OF_OPTIMIZERS for of in others)
 
     def _find_gates(self, scope: Line) -> None:
         """The remainders and counters that decide about something loud."""
@@ -645,6 +647,15 @@ def _outside_loops(line: Line) -> Iterator[Line]:
         if not isinstance(inner.node, LOOPS_AND_FUNCTIONS):
             yield inner
             yield from _outside_loops(inner)
+
+
+def _stepped(line: Line) -> Iterator[tuple[str, str]]:
+    """Whose `step` a line mentions: the name, and which one of several it is: `optimizers[0]`."""
+    for node in ast.walk(line.node) if line.steps_of else ():
+        if isinstance(node, ast.Attribute) and node.attr == "step":
+            of = node.value
+            told = isinstance(of, ast.Subscript) and isinstance(of.slice, ast.Constant)
+            yield last_name(of), ast.unparse(of) if told else ""
 
 
 def _makes(value: ast.expr, classes: set[str]) -> bool:
