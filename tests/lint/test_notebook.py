@@ -210,6 +210,18 @@ def test_a_cell_that_does_not_parse_costs_that_cell() -> None:
 
 
 @pytest.mark.parametrize(
+    ("first", "rules"),
+    [("import tensorflow as tf", []), ("import lasagne", []), ("import torch", ["GK000"])],
+)
+def test_a_gap_in_a_notebook_that_has_nothing_to_do_with_pytorch_is_not_ours_to_tell(
+    first: str, rules: list[str]
+) -> None:
+    found = check_notebook(notebook(first, "loss = <your code>"), "a.ipynb").findings
+
+    assert [one.rule for one in found] == rules
+
+
+@pytest.mark.parametrize(
     "cell",
     [
         "model?",

@@ -318,7 +318,7 @@ def check_notebook(
     checked = check_source(book.text, path, rules or ALL, fixes=fixes, book=book, sources=DISK)
     broken = [
         replace(unparsable(error, path, code), cell=cell, detail="nothing in this cell was checked")
-        for cell, error, code in book.broken
+        for cell, error, code in (book.broken if notebook.may_concern(raw) else ())
     ]
     checked.findings = [*broken, *map(book.localise, checked.findings)]
     checked.findings.sort(key=lambda finding: (finding.cell or 0, finding.site, finding.rule))

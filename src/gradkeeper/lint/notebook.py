@@ -34,6 +34,8 @@ SPACE = re.compile(r"[ \t\r\n]*")
 PAIR = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 CHARACTER = re.compile(rf"{PAIR}|\\u[0-9a-fA-F]{{4}}|\\.|[^\\]", re.S)
 """What stands for one character inside a JSON string."""
+SPOKEN_OF = (b"torch", b"lightning", b"accelerate")
+"""One of them stands in every notebook that trains with PyTorch."""
 
 
 @dataclass(slots=True)
@@ -134,6 +136,15 @@ def read(raw: bytes) -> Notebook | None:
         lines.extend(code)
         lines.append("")
     return Notebook("\n".join(lines) + "\n", starts, file, tuple(broken))
+
+
+def may_concern(raw: bytes) -> bool:
+    """A byte scan: some cell, read or not, may have to do with PyTorch.
+
+    Course notebooks of other libraries are full of cells with a gap to fill in: what is wrong with
+    them is for others to say.
+    """
+    return any(word in raw for word in SPOKEN_OF)
 
 
 def _is_python(metadata: dict[str, Any]) -> bool:
