@@ -636,9 +636,16 @@ def test_a_function_that_goes_through_something_nested_is_followed_once() -> Non
 
 
 LEFT_OUT = """\
+import argparse
 import torch
 
-model = torch.nn.Linear(4, 1)
+args = argparse.ArgumentParser().parse_args()
+if args.model == "wide":
+    model = torch.nn.Linear(4, 1)
+elif args.model == "deep":
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))
+else:
+    raise ValueError(args.model)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for batch in loader:
     if batch.x.shape[0] == 1 or batch.where[-1] == 0:

@@ -183,6 +183,7 @@ class _Exploration:
                 too_short = run
                 self.waiting.insert(0, longer)
                 continue
+            comes_closer = self._comes_closer(run)
             if not self._tells_nothing(run):
                 made += 1
                 nothing_new = 0 if self._is_news(run) else nothing_new + 1
@@ -193,6 +194,8 @@ class _Exploration:
             else:
                 self.runs.append(run)
                 self._go_on_from(run)
+            if comes_closer:
+                self._press_on(run)
             if nothing_new >= PATIENCE:
                 # What was found may hang on a setting that was not tried the other way yet; and
                 # where none was, all that was seen is one side of what people run.
@@ -252,6 +255,11 @@ class _Exploration:
         asked = {key for earlier in self.runs for key in earlier.questions}
         return any(not question.fixed for key, question in _of_chance(run) if key not in asked)
 
+    def _press_on(self, run: Run) -> None:
+        """What it was asked on the way is answered the other way, before anything else is tried."""
+        answers = dict(_other_answers(run))
+        self.waiting.insert(0, run.plan.but(chance={**run.plan.chance, **answers}))
+
     def _tells_nothing(self, run: Run) -> bool:
         """A group of settings of which one ends all training: the others were hardly asked for."""
         return self.base is not None and _trains(self.base) and not _trains(run)
@@ -286,10 +294,8 @@ class _Exploration:
         if new and (run.spends or run is self.base or not different):
             self.seen.update(new)
             self.waiting.append(self._flip(run, new))
-        tells = run.spends or run is self.base
-        if tells:
+        if run.spends or run is self.base:
             self.waiting.extend(_scenarios(run))
-        if tells or not _trains(self.base):
             self._try_together(run, dict(_other_answers(run)))
         self.waiting.sort(key=self._distance)
 
@@ -309,8 +315,6 @@ class _Exploration:
         else:
             for key, mode in answers.items():
                 self._try_together(run, {key: mode})
-        if self.base is not None and not _trains(self.base):
-            self._try_together(other, dict(_other_answers(other)))
         self.waiting.sort(key=self._distance)
 
     def _distance(self, plan: Plan) -> tuple[int, int]:
