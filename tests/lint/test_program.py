@@ -127,6 +127,21 @@ def test_nothing_is_looked_for_above_the_projects_root() -> None:
     assert grouped(["p/main.py", "engine.py"]) == [["engine.py"]]
 
 
+@pytest.mark.parametrize(("root", "together"), [("setup.py", True), ("pyproject.toml", False)])
+def test_a_package_may_have_a_module_that_is_called_setup(root: str, together: bool) -> None:
+    write(
+        {
+            f"lib/{root}": "",
+            "lib/main.py": MAIN.replace("from engine", "from lib.engine"),
+            "lib/engine.py": TRAIN.format(zero="pass"),
+        }
+    )
+
+    assert grouped(["lib/main.py", "lib/engine.py"]) == (
+        [["lib/main.py", "lib/engine.py"]] if together else [["lib/engine.py"]]
+    )
+
+
 def test_packages_that_are_installed_side_by_side_are_no_project() -> None:
     alone = TRAIN.format(zero="pass")
     write(

@@ -409,9 +409,11 @@ def folder_above(folder: str, names: Set[str], module: str) -> str | None:
     """Where a module is looked for next, unless the project ends here. `names`: what lies here."""
     above, _, here = folder.rpartition(os.sep)
     above = above or os.sep
-    if above == folder or not names.isdisjoint(ROOTS):
+    inside = module.partition(".")[0] == here
+    # A package may have a `setup.py` among its modules, as `package.setup`.
+    if above == folder or not names.isdisjoint(ROOTS[:2] if inside else ROOTS):
         return None
-    if above.endswith(INSTALLED) and module.partition(".")[0] != here:
+    if above.endswith(INSTALLED) and not inside:
         return None
     return above
 
