@@ -954,6 +954,93 @@ for made in (given, given(), given(x, x), given.loss):
 """
 
 
+ATTRIBUTES = """
+import torch
+from torch import nn
+from {module} import {made}
+
+nets = {made}({{"body": nn.Linear(4, 8), "heads": {{"a": nn.Linear(8, 1)}}}})
+optims = {made}()
+optims.body = torch.optim.Adam(nets.body.parameters())
+optims["a"] = torch.optim.Adam(nets.heads.a.parameters())
+for x in torch.randn(50, 8, 4):
+    {zero}
+    nets.heads.a(nets.body(x)).square().mean().backward()
+    optims.body.step(){mark}
+    optims.a.step(){mark}
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "made"),
+    [("easydict", "EasyDict"), ("munch", "Munch"), ("addict", "Dict"), ("box", "Box")],
+)
+def test_the_entries_of_a_dict_may_be_its_attributes(module: str, made: str) -> None:
+    zero = "for o in optims.values(): o.zero_grad()"
+    check(ATTRIBUTES.format(module=module, made=made, zero=zero, mark=""))
+    check(ATTRIBUTES.format(module=module, made=made, zero="pass", mark="  # GK101"))
+
+
+STACKED = """
+import contextlib
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+model = DistributedDataParallel(nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for i, x in enumerate(torch.randn(16, 8, 4)):
+    with contextlib.ExitStack() as stack:
+        {enter}
+        (model(x).square().mean() / 4).backward()
+    if (i + 1) % 4 == 0:
+        optimizer.step(){mark}
+        optimizer.zero_grad()
+"""
+
+
+def test_what_an_exit_stack_enters_it_leaves() -> None:
+    enter = "stack.enter_context(model.no_sync())"
+    check(STACKED.format(enter=f"if (i + 1) % 4: {enter}", mark=""))
+    check(STACKED.format(enter=enter, mark="  # GK501"))
+
+
+RECORD = """
+import torch
+from torch import nn
+from dataclasses import dataclass, field
+
+@dataclass
+class Trainer:
+    model: nn.Module
+    count: int = field(default=0, init=False)
+    accumulate: int = 4
+    losses: list = field(default_factory=list)
+    optimizer: torch.optim.Optimizer = field(init=False)
+
+    def __post_init__(self):
+        self.optimizer = torch.optim.AdamW(self.model.parameters())
+
+    def __call__(self, x, y):
+        loss = nn.functional.cross_entropy(self.model(x), y)
+        (loss{divided}).backward()
+        self.count += 1
+        self.losses.append(loss.item())
+        if not self.count % self.accumulate:
+            self.optimizer.step(){mark}
+            self.optimizer.zero_grad()
+
+trainer = Trainer(nn.Linear(4, 3), 4)
+for _ in range(16):
+    trainer(torch.randn(8, 4), torch.randint(0, 3, (8,)))
+"""
+
+
+def test_a_field_of_a_record_has_its_default() -> None:
+    check(RECORD.format(divided=" / self.accumulate", mark=""))
+    check(RECORD.format(divided="", mark="  # GK201"))
+
+
 @pytest.mark.parametrize("name", STAND_INS)
 def test_whatever_is_done_with_a_stand_in_it_never_raises(name: str) -> None:
     calls = "\n    ".join(

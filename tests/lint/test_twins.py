@@ -2957,10 +2957,10 @@ CORRECT["every error around backward is raised again"] = dedent(
 
 OF_SEVERAL = """
     import torch
-    from munch import Munch
+    from bundles import Bundle
     from torch.nn import Linear
 
-    networks = Munch(critic=Linear(4, 1), maker=Linear(4, 4))
+    networks = Bundle(critic=Linear(4, 1), maker=Linear(4, 4))
     optimizers = {{name: torch.optim.Adam(networks[name].parameters()) for name in networks}}
     scaler = torch.amp.GradScaler()
     for x in torch.load("batches.pt"):

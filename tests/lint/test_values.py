@@ -26,7 +26,7 @@ from gradkeeper.lint.libraries.tensors import MOST_KNOWN
 
 ZOO = """
 import keeper
-import argparse, collections, contextlib, copy, functools, itertools, math, sys, types
+import argparse, collections, contextlib, copy, dataclasses, functools, itertools, math, sys, types
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -40,7 +40,7 @@ import pytorch_lightning as pl
 from torch.nn.parallel import DistributedDataParallel
 from torch.distributed.fsdp import fully_shard
 from lightning.fabric import Fabric
-import gradkeeper, diffusers, pytorch_optimizer
+import gradkeeper, diffusers, munch, pytorch_optimizer
 import torch_xla.distributed.parallel_loader
 from tqdm import tqdm
 import somewhere
@@ -192,6 +192,8 @@ on_devices = torch_xla.distributed.parallel_loader.ParallelLoader(loader, [])
 no_sync, sync = wrapped.no_sync, wrapped.no_sync()
 copied = copy.deepcopy(net)
 array, rows = np.zeros(3), np.linspace(0, 1)
+record_dict, record_field = munch.Munch(a={"b": 1}), dataclasses.field(default=1)
+stack = contextlib.ExitStack()
 hook = net.register_forward_hook(plain)
 accelerator = accelerate.Accelerator(gradient_accumulation_steps=2)
 prepared, prepared_optimizer = accelerator.prepare(net, optimizer)

@@ -445,12 +445,13 @@ class Machine(Statements):
             for statement in ancestor.code.body:
                 if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                     names[statement.target.id] = None
-        given = dict(zip(names, call.args, strict=False)) | call.kwargs
+        taken = [name for name in names if self.libraries.is_given(cls.member(name))]
+        given = dict(zip(taken, call.args, strict=False)) | call.kwargs
         for name in names:
             value = given.get(name) or cls.member(name)
             if value is None:
                 value = Unknown(("field", cls.key, name), f"{cls.name}.{name}")
-            made.attributes[name] = self.libraries.field_default(self, value)
+            made.attributes[name] = self.as_window(name, self.libraries.field_default(self, value))
         if self._is_named_tuple(cls):
             made.native = Tuple(list(made.attributes.values()))
         after = cls.member("__post_init__")

@@ -128,6 +128,9 @@ class Libraries(Protocol):
     def field_default(self, m: Machine, value: Value) -> Value:
         """What a dataclass's `field(default_factory=...)` gives each object."""
 
+    def is_given(self, default: Value | None) -> bool:
+        """Whether a dataclass takes a field with this default as an argument."""
+
     def drive(self, m: Machine, instance: Instance, name: str) -> bool:
         """Calls a method as the framework does that the program hands the object to.
 

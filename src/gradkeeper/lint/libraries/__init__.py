@@ -20,6 +20,7 @@ torch             torch itself, by dotted names: functions, modes, data, wrapper
 distributed       ranks: FSDP2, ZeRO, RPC optimizers, horovod, torch_xla
 builtins          Python's own functions: range, isinstance, filter and the like
 iterators         itertools
+attribute_dicts   EasyDict, Munch and their like: dicts whose entries are attributes
 standard_library  Python's modules, numpy and tqdm, as far as programs that train use them
 accelerate        Accelerate: windows, prepared optimizers and schedulers
 fabric            Lightning Fabric

@@ -25,6 +25,7 @@ from gradkeeper.lint.libraries import (
     accelerate,
     amp,
     apex,
+    attribute_dicts,
     builtins,
     data,
     deepspeed,
@@ -82,6 +83,7 @@ PACKAGES: dict[str, Find] = {
     "composer": other_optimizers.find_composer,
     **dict.fromkeys(other_optimizers.PLAIN, other_optimizers.find_plain),
     **dict.fromkeys(networks.PACKAGES, networks.find),
+    **dict.fromkeys(attribute_dicts.PACKAGES, attribute_dicts.find),
     **dict.fromkeys(standard_library.PACKAGES, standard_library.find),
 }
 SHOWN = (accelerate.Accelerator, fabric.Fabric)
@@ -263,9 +265,14 @@ class StandardLibraries:
         return None
 
     def field_default(self, m: Machine, value: Value) -> Value:
+        if isinstance(value, standard_library.RecordField):
+            return value.made(m)
         if isinstance(value, Unknown) and value.text.endswith("field()"):
             return m.unknown("a field")
         return value
+
+    def is_given(self, default: Value | None) -> bool:
+        return not isinstance(default, standard_library.RecordField) or default.given
 
     def drive(self, m: Machine, instance: Instance, name: str) -> bool:
         half = instance.native

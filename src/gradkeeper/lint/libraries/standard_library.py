@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from gradkeeper.lint.interpreter.containers import Dict, List, Tuple
 from gradkeeper.lint.interpreter.objects import (
     BuiltIn,
+    Generator,
     Instance,
     Labelled,
     LibraryClass,
     Partial,
     StandIn,
     as_list,
+    visible,
 )
 from gradkeeper.lint.interpreter.values import (
     NONE,
@@ -105,6 +107,27 @@ def _null(call: Call) -> Value:
     return NullContext(call.argument(0, "enter_result") or NONE)
 
 
+class Stack(StandIn):
+    """ExitStack(): contexts that are entered one by one and left together."""
+
+    __slots__ = ("entered",)
+
+    def __init__(self) -> None:
+        self.entered: list[Value] = []
+
+    @visible
+    def enter_context(self, call: Call) -> Value:
+        manager = (call.argument(0, "cm") or NONE).resolve(call.m)
+        if isinstance(manager, Generator):
+            return call.unseen(self)  # it cannot be left half-way, to be gone on with later
+        self.entered.append(manager)
+        return manager.enter(call.m)
+
+    def leave(self, m: Machine) -> None:
+        while self.entered:
+            self.entered.pop().leave(m)
+
+
 class Record(StandIn):
     """SimpleNamespace and its like: attributes that were given, and others that may be."""
 
@@ -166,6 +189,29 @@ def _namedtuple(call: Call) -> Value:
         return NamedTuple([given[name] for name in names], names)
 
     return BuiltIn("a named tuple", make)
+
+
+class RecordField(StandIn):
+    """field(): what a record's attribute is unless somebody says otherwise."""
+
+    __slots__ = ("default", "factory", "given")
+
+    def __init__(self, default: Value | None, factory: Value | None, given: bool) -> None:
+        self.default = default
+        self.factory = factory
+        self.given = given
+        """Whether __init__ takes it."""
+
+    def made(self, m: Machine) -> Value:
+        if self.factory is not None:
+            return self.factory.call(Call(m))
+        return m.unknown("a field") if self.default is None else self.default
+
+
+def _field(call: Call) -> Value:
+    given = call.kwargs.get("init")
+    taken = not (isinstance(given, Constant) and given.value is False)
+    return RecordField(call.kwargs.get("default"), call.kwargs.get("default_factory"), taken)
 
 
 def _record_replace(call: Call) -> Value:
@@ -239,6 +285,7 @@ EXACT: dict[str, Work] = {
     "itertools.repeat": repeat,
     "contextlib.nullcontext": _null,
     "contextlib.suppress": _null,
+    "contextlib.ExitStack": lambda call: Stack(),
     "types.SimpleNamespace": _namespace,
     "argparse.Namespace": _namespace,
     "argparse.ArgumentParser": lambda call: ArgumentParser(),
@@ -246,6 +293,7 @@ EXACT: dict[str, Work] = {
     "collections.OrderedDict": make_dict,
     "collections.deque": _deque,
     "collections.namedtuple": _namedtuple,
+    "dataclasses.field": _field,
     "dataclasses.replace": _record_replace,
     "copy.deepcopy": _deepcopy,
     "copy.copy": _first,
