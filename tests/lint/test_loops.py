@@ -803,3 +803,55 @@ def test_a_number_of_samples_is_so_many_batches(target: int) -> None:
     code = HEAD + COUNTED_IN_SAMPLES
     assert "GK201" in told(code.format(divided="", target=target))
     assert "GK201" not in told(code.format(divided=f" / {window}", target=target))
+
+
+COUNTED_IN_WAYS = """
+from itertools import count, cycle
+{before}
+for i in range(400):
+    loss = F.mse_loss(model(x), y)
+    (loss{divided}).backward()
+    {counted}
+    if {full}:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "counted", "full"),
+    [
+        ("micro = count(1)", "pass", "next(micro) % 4 == 0"),
+        ("last = cycle([False, False, False, True])", "pass", "next(last)"),
+        ("", "window, place = divmod(i, 4)", "place == 3"),
+    ],
+)
+def test_windows_are_counted_by_what_hands_out_numbers(
+    before: str, counted: str, full: str
+) -> None:
+    code = HEAD + COUNTED_IN_WAYS
+    assert told(code.format(before=before, counted=counted, full=full, divided=" / 4")) == []
+    assert told(code.format(before=before, counted=counted, full=full, divided="")) == ["GK201"]
+
+
+LISTED = """
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 100)
+seen = []
+for i in range(400):
+    x, y = torch.randn(8, 4), torch.randn(8, 1)
+    (F.mse_loss(model(x), y) / 8).backward()
+    {each}
+    seen.append(x.mean().item())
+    if len(seen) == 8:
+        optimizer.step()
+        optimizer.zero_grad()
+        {window}
+        {again}
+"""
+
+
+@pytest.mark.parametrize("again", ["seen.clear()", "seen = []"])
+def test_a_list_that_is_emptied_counts_a_window(again: str) -> None:
+    code = HEAD + LISTED
+    assert told(code.format(each="pass", window="scheduler.step()", again=again)) == []
+    assert told(code.format(each="scheduler.step()", window="pass", again=again)) == ["GK205"]

@@ -239,10 +239,11 @@ class Reader:
                 continue
             if kind is ast.Call:
                 self._call(line, node)  # type: ignore[arg-type]
+                match node:
+                    case ast.Call(func=ast.Name(id="divmod"), args=[count, window]):
+                        self._remainder(line, node, count, window)
             elif kind is ast.BinOp and counts(node):  # type: ignore[arg-type]
-                line.remainders.append(id(node))
-                self.facts.moduli[id(node)] = last_name(node.right)  # type: ignore[attr-defined]
-                self.facts.dividends[id(node)] = counter_name(node.left)  # type: ignore[attr-defined]
+                self._remainder(line, node, node.left, node.right)  # type: ignore[attr-defined]
             elif kind is ast.Yield or kind is ast.YieldFrom:
                 line.gives = True
             elif kind is ast.GeneratorExp or kind is ast.ListComp:
@@ -260,6 +261,11 @@ class Reader:
                     stack.extend([element for element in value if isinstance(element, ast.AST)])
                 elif isinstance(value, ast.AST):
                     stack.append(value)
+
+    def _remainder(self, line: Line, node: ast.AST, count: ast.expr, window: ast.expr) -> None:
+        line.remainders.append(id(node))
+        self.facts.moduli[id(node)] = last_name(window)
+        self.facts.dividends[id(node)] = counter_name(count)
 
     def _lambda(self, line: Line, node: ast.Lambda) -> None:
         """Its words are those of the line that holds it, and of a function that is called later."""

@@ -508,6 +508,9 @@ class Machine(Statements):
             found = value.next_element(self)
             if found is not None:
                 return found
+        known = value.next_known(self)
+        if known is not None:
+            return known
         if isinstance(value, (Iterated, Generator)):
             over = self.goes_over(value, default is not None)
             value.given += 1

@@ -503,11 +503,11 @@ class Survey:
 
     def _note_counter(self, line: Line, way: Iterable[Line]) -> None:
         for inner in way:
-            if isinstance(inner.node, ast.Assign) and isinstance(inner.node.value, ast.Constant):
-                if inner.sets & line.words:
-                    self.facts.counters.add(id(line.node))
-                    self.facts.set_back |= inner.sets & line.words
-                    self.facts.gate_words |= line.words
+            back = _set_back(inner) & line.words
+            if back:
+                self.facts.counters.add(id(line.node))
+                self.facts.set_back |= back
+                self.facts.gate_words |= line.words
 
     def _find_training(self) -> None:
         facts = self.facts
@@ -671,3 +671,13 @@ def _reached(name: str, handed_on: dict[str, set[str]]) -> set[str]:
         found |= new
         waiting += new
     return found
+
+
+def _set_back(line: Line) -> set[str]:
+    """What begins again here: a number, or a list whose length counts."""
+    match line.node:
+        case ast.Assign(value=ast.Constant() | ast.List(elts=[])):
+            return line.sets
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="clear", value=of), args=[])):
+            return {last_name(of)}
+    return set()

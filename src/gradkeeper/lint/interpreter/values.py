@@ -89,6 +89,10 @@ class Value:
             if body(element):
                 return
 
+    def next_known(self, m: Machine) -> Value | None:
+        """Its next element, of an iterator that hands out what is known and no data."""
+        return None
+
     def endless(self) -> bool:
         """Its length is not known: whoever loops over it decides when to stop."""
         return True

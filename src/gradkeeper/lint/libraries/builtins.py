@@ -422,6 +422,13 @@ def _abs(call: Call) -> Value:
     return mix(call.m, "abs", given) if given.absorbs() else call.m.unknown("abs()", given)
 
 
+def _divmod(call: Call) -> Value:
+    if len(call.args) != 2:
+        return call.m.unknown("divmod()", *call.values())
+    count, by = (argument.resolve(call.m) for argument in call.args)
+    return Tuple([call.m.combine(sign, count, by) for sign in ("//", "%")])
+
+
 def _type(call: Call) -> Value:
     given = (call.argument(0) or NONE).resolve(call.m)
     return given.cls if isinstance(given, Instance) else call.m.unknown("type()", given)
@@ -478,6 +485,7 @@ BUILTINS: dict[str, Work] = {
     "reversed": _same_elements,
     "round": _round,
     "abs": _abs,
+    "divmod": _divmod,
     "type": _type,
     "vars": _vars,
     "callable": _callable,

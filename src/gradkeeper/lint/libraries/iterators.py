@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gradkeeper.lint.interpreter.containers import List
+from gradkeeper.lint.interpreter.containers import Dict, List, Tuple
 from gradkeeper.lint.interpreter.objects import (
     Generator,
     Iterated,
@@ -181,14 +181,31 @@ class OpenSlice(Sliced):
 class Cycled(Value):
     """itertools.cycle(): without end."""
 
-    __slots__ = ("of",)
+    __slots__ = ("of", "turns")
 
     def __init__(self, of: Value) -> None:
         self.of = of
+        self.turns: Iterator[Value] | None = None
 
     @property
     def text(self) -> str:
         return self.of.text
+
+    def next_known(self, m: Machine) -> Value | None:
+        """Whose turn it is, of what is no data: `next(cycle([False, False, True]))`."""
+        if self.turns is None and self._takes_turns(m):
+            self.turns = self.iterate(m)
+            flags = [part.value for part in self.of.iterate(m) if isinstance(part, Constant)]
+            if any(flag is True for flag in flags):
+                m.takes_at_once(len(flags))
+        return None if self.turns is None else next(self.turns, None)
+
+    def _takes_turns(self, m: Machine) -> bool:
+        if not isinstance(self.of, (List, Tuple, Dict)) or self.of.endless():
+            return False
+        return all(
+            isinstance(element, Constant) or element.takes_part() for element in self.of.iterate(m)
+        )
 
     def iterate(self, m: Machine) -> Iterator[Value]:
         kept: list[Value] = []
@@ -210,7 +227,21 @@ def cycle(call: Call) -> Value:
 def count(call: Call) -> Value:
     start = call.argument(0, "start")
     begin = start.value if isinstance(start, Constant) and isinstance(start.value, int) else 0
-    return OpenRange(NONE, begin)
+    return Counting(NONE, begin)
+
+
+class Counting(OpenRange):
+    """itertools.count(): numbers for whoever asks, or for a loop beside what it goes over."""
+
+    __slots__ = ("given",)
+
+    def __init__(self, number: Value, start: int) -> None:
+        super().__init__(number, start)
+        self.given = 0
+
+    def next_known(self, m: Machine) -> Value | None:
+        self.given += 1
+        return m.counted(Constant(self.start + self.given - 1))
 
 
 def repeat(call: Call) -> Value:
