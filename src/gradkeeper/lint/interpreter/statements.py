@@ -251,7 +251,7 @@ class Statements(Expressions):
             if isinstance(answer, Condition) and self.answered(answer) is None:
                 self.learn(answer, taken)
             return self.block(node.body if taken else node.orelse)
-        setting = isinstance(answer, Condition) and answer.fixed and not _is_of_a_turn(answer)
+        open_test = answer
         if isinstance(answer, Condition):
             known = self.answered(answer)
             if known is not None:
@@ -262,7 +262,8 @@ class Statements(Expressions):
                 answer = self.ask(answer, prefer=self._goes_on(node))
             else:
                 return self._both(node, answer)
-        if self.loops and (id(node), not answer) in self.facts.steps_if and not setting:
+        closes = self.loops and (id(node), not answer) in self.facts.steps_if
+        if closes and not _is_setting(open_test):
             self.closed_gates.add(id(node))
         elif (id(node), answer) in self.facts.steps_if:
             self.opened_gates.add(id(node))
@@ -803,9 +804,11 @@ def _moves_on(node: ast.Assign, sum_: ast.BinOp) -> bool:
     return ast.unparse(node.targets[0]) == ast.unparse(sum_.left)
 
 
-def _is_of_a_turn(condition: Condition) -> bool:
-    """Another round of the loop has something else to ask, and another answer."""
-    return any(TURN in operand.sources() for operand in condition.operands())
+def _is_setting(test: bool | Condition) -> bool:
+    """Another round of the loop has nothing else to ask, and no other answer."""
+    if not isinstance(test, Condition) or not test.fixed:
+        return False
+    return all(TURN not in operand.sources() for operand in test.operands())
 
 
 def _stays(node: ast.If) -> bool | None:

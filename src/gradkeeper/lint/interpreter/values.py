@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -431,15 +431,16 @@ def truth_value(answer: bool | Condition) -> Value:
     return TRUE if answer else FALSE
 
 
-@dataclass(slots=True, eq=False)
 class Constant(Value):
     """A number, a string, None: what Python itself computes with."""
 
+    __slots__ = ("key", "value")
+    key: Hashable
     value: Plain
 
-    @property
-    def key(self) -> Hashable:
-        return ("constant", type(self.value).__name__, self.value)
+    def __init__(self, value: Plain) -> None:
+        self.value = value
+        self.key = ("constant", type(value).__name__, value)
 
     @property
     def text(self) -> str:
@@ -534,18 +535,22 @@ class Constant(Value):
         return self
 
 
-@dataclass(slots=True, eq=False)
 class Count(Constant):
     """A number that grows with the rounds of a loop, which a rehearsal cuts short.
 
-    Up to `limit` it is exact; what lies beyond would be reached by the real loop only.
+    Up to `limit` it is exact; what lies beyond would be reached by the real loop only. `end`: what
+    it is in the last round, which is rehearsed; until then, it is not that. `by`: what each adds.
     """
 
-    limit: float = 0.0
-    end: float | None = None
-    """What it is in the last round, which is rehearsed: until then, it is not that."""
-    by: int = 1
-    """What is added to it in a round."""
+    __slots__ = ("by", "end", "limit")
+
+    def __init__(
+        self, value: Plain, limit: float = 0.0, end: float | None = None, by: int = 1
+    ) -> None:
+        Constant.__init__(self, value)
+        self.limit = limit
+        self.end = end
+        self.by = by
 
     @property
     def fixed(self) -> bool:
@@ -571,7 +576,9 @@ class Count(Constant):
         return self.by
 
     def paced(self, pace: int) -> Constant:
-        return self if self.by == pace else replace(self, limit=self.limit * pace, by=pace)
+        if self.by == pace:
+            return self
+        return type(self)(self.value, self.limit * pace, self.end, pace)
 
     def settles(self, bound: float) -> bool:
         """Whether the rounds that are rehearsed tell how it compares with this."""
@@ -582,9 +589,10 @@ class Count(Constant):
         return self.end is not None and self.limit - 1 <= number < self.end
 
 
-@dataclass(slots=True, eq=False)
 class Samples(Count):
     """How many samples were seen: those of so many batches, of a length that nobody tells."""
+
+    __slots__ = ()
 
     @property
     def text(self) -> str:
@@ -616,9 +624,10 @@ class Samples(Count):
         return m.number(other)
 
 
-@dataclass(slots=True, eq=False)
 class Gathered(Count):
     """How much a loop has gathered: as many rounds as are rehearsed, however it is divided up."""
+
+    __slots__ = ()
 
     def operate(self, m: Machine, sign: str, other: Value, *, swapped: bool = False) -> Value:
         if sign in ("//", "/") and not swapped:
@@ -630,9 +639,10 @@ class Gathered(Count):
         return Count.operate(self, m, sign, other, swapped=swapped)
 
 
-@dataclass(slots=True, eq=False)
 class Length(Gathered):
     """How much data there is: some; how much is nobody's to say."""
+
+    __slots__ = ()
 
     def settles(self, bound: float) -> bool:
         return bound <= 0

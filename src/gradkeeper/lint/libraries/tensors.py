@@ -62,7 +62,6 @@ class Tensor(StandIn):
     """A tensor: computed, or (with `leaf`) one that collects gradients itself."""
 
     __slots__ = (
-        "_text",
         "autocast",
         "factor",
         "flow",
@@ -73,7 +72,9 @@ class Tensor(StandIn):
         "reduction",
         "scaler",
         "serial",
+        "text",
     )
+    text: str
 
     def __init__(
         self,
@@ -88,7 +89,7 @@ class Tensor(StandIn):
         leaf: Leaf | None = None,
         serial: int = 0,
     ) -> None:
-        self._text = text
+        self.text = text
         self.flow = flow
         self.others = others
         self.factor = factor
@@ -105,10 +106,6 @@ class Tensor(StandIn):
     @property
     def key(self) -> Hashable:
         return ("tensor", self.serial or id(self))
-
-    @property
-    def text(self) -> str:
-        return self._text
 
     @property
     def fixed(self) -> bool:
@@ -167,7 +164,7 @@ class Tensor(StandIn):
     def like(self, m: Machine, **changes: object) -> Tensor:
         """The same tensor after something that keeps its history."""
         made = Tensor(
-            self._text,
+            self.text,
             self.flow | (frozenset((self.leaf,)) if self.leaf else frozenset()),
             self.others,
             factor=changes.get("factor", self.factor),  # type: ignore[arg-type]
@@ -185,7 +182,7 @@ class Tensor(StandIn):
         return self.graphs
 
     def without_history(self) -> Tensor:
-        return Tensor(self._text, frozenset(), _without_graph(self.others))
+        return Tensor(self.text, frozenset(), _without_graph(self.others))
 
     def set_attribute(self, m: Machine, name: str, value: Value) -> None:
         if name == "requires_grad":
