@@ -250,7 +250,8 @@ class _Exploration:
 
     def _comes_closer(self, run: Run) -> bool:
         """Nothing trains yet, but on the way to a backward one more thing of chance was asked."""
-        if any(map(_trains, self.runs)) or not any(map(says_backward, run.loops)):
+        trains = _trains(run) or any(map(_trains, self.runs))
+        if trains or not any(map(says_backward, run.loops)):
             return False
         asked = {key for earlier in self.runs for key in earlier.questions}
         return any(not question.fixed for key, question in _of_chance(run) if key not in asked)
