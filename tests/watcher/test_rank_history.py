@@ -87,6 +87,16 @@ def test_what_a_rank_trains_for_itself_is_its_own_affair() -> None:
     assert told(tally(two_optimizers("probe")), tally(two_optimizers())) == []
 
 
+def test_an_optimizer_that_is_built_after_the_backward_is_compared() -> None:
+    *opened, exchanged, _, step = two_optimizers("body")
+
+    tallies = tally([exchanged, *opened, step]), tally([exchanged, *opened])
+
+    assert told(*tallies) == [
+        ("stepped after 1 backward call", "took no step after 1 backward call")
+    ]
+
+
 def test_parts_of_a_shared_account_are_shared() -> None:
     split = ev.Split(site=BACKWARD, account="weights of head", into=("one", "other"))
     exchanged = ev.Backward(site=BACKWARD, accounts=("one",), synced=True)

@@ -66,26 +66,24 @@ class _Partners:
     itself, as a probe of rank 0, is its own affair."""
 
     def __init__(self) -> None:
-        self._owners: dict[str, set[str]] = {}
-        """By account."""
-        self._with_others: set[str] = set()
+        self._owned: dict[str, set[str]] = {}
+        """Accounts, by optimizer."""
+        self._exchanged: set[str] = set()
 
     def learn(self, event: Event) -> None:
         match event:
             case ev.Adopt():
-                for account in event.accounts:
-                    self._owners.setdefault(account, set()).add(event.optimizer)
+                self._owned.setdefault(event.optimizer, set()).update(event.accounts)
             case ev.Split():
-                for part in event.into:
-                    self._owners.setdefault(part, set()).update(self._owners.get(event.account, ()))
+                for accounts in (*self._owned.values(), self._exchanged):
+                    if event.account in accounts:
+                        accounts.update(event.into)
             case ev.Backward(synced=True):
-                for account in event.accounts:
-                    self._with_others |= self._owners.get(account, set())
+                self._exchanged.update(event.accounts)
 
     def include(self, optimizer: str) -> bool:
-        if optimizer in self._with_others:
-            return True
-        return not any(optimizer in owners for owners in self._owners.values())
+        owned = self._owned.get(optimizer)
+        return not owned or not owned.isdisjoint(self._exchanged)
 
 
 class RankHistory:
