@@ -189,6 +189,7 @@ MENDED = (
         "fault": "drop backward_g",
     },
     {"model": "swapped", "owned": "added", "fault": "drop zero", "second fault": "drop backward"},
+    {"epochs": "2", "zero_d": "after", "several": "g", "fault": "drop backward_d"},
 )
 """Choices on which they once differed, others being plain."""
 Texts = Mapping[str, str]

@@ -9,14 +9,16 @@ import dis
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CellType, CodeType, FrameType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
+import torch
+
 from gradkeeper.source_line import Sites
-from gradkeeper.watcher.search import variables_of
+from gradkeeper.watcher.search import attributes_of, variables_of
 
 STORES = ("STORE_NAME", "STORE_GLOBAL", "STORE_FAST", "STORE_DEREF")
 MOST_TARGETS = 4
@@ -87,7 +89,7 @@ class Rounds:
         self.sharing: set[InnerLoop] = set()
         """And those whose rounds share one: time steps, or parts of a batch."""
         self._turning: dict[tuple[int, int], bool] = {}
-        """Whether a loop that steps lies in one with a backward of its own, by code and start."""
+        """Whether a loop that steps lies in one that trains something itself, by code and start."""
         self.source = ""
         """Of the last round that was told."""
         self.counters: dict[InnerLoop, tuple[object, ...]] = {}
@@ -167,15 +169,19 @@ class Rounds:
         return passed
 
     def _takes_turns(self, frames: list[FrameType], depth: int, loop: CodeLoop) -> bool:
-        """The loop around this one has a backward of its own, and brings the batch for both, until
+        """The loop around this one trains something itself, and brings the batch for both, until
         the rounds of this one are seen to bring others."""
-        code, names = frames[depth].f_code, frames[depth].f_globals
+        frame = frames[depth]
+        code, names = frame.f_code, frame.f_globals
         known = self._turning.get((id(code), loop.start))
         if known is None:
-            outer: list[CodeLoop | None] = [*self._outer(frames[depth], loop)]
+            outer: list[CodeLoop | None] = [*self._outer(frame, loop)]
             if not outer and self._are_in_loops(frames[:depth]):
                 outer = [None]
-            known = any(_credits_itself(code, names, DEPTH, around) for around in outer)
+            known = any(
+                _credits_itself(code, names, DEPTH, around) or _steps_itself(frame, around, loop)
+                for around in outer
+            )
             self._turning[id(code), loop.start] = known
         return known and (code, loop.start) not in self.bringing
 
@@ -513,13 +519,10 @@ def _credits_itself(
     code: CodeType, names: dict[str, Any], depth: int, within: CodeLoop | None = None
 ) -> bool:
     """A backward stands there outside of the loops in it, or in a function that is called there."""
-    inner = [loop for loop in find_loops(code) if within is None or within.has_inside(loop)]
     own = {
         name
         for kind, offset, name in _loads(code)
-        if kind in ATTRIBUTES | NAMES
-        and (within is None or within.holds(offset))
-        and not any(loop.holds(offset) for loop in inner)
+        if kind in ATTRIBUTES | NAMES and _is_outside(offset, code, within)
     }
     return "backward" in own or any(
         _credits_itself(function, names, depth - 1)
@@ -527,6 +530,52 @@ def _credits_itself(
         for function in _functions(names, name)
         if function is not code
     )
+
+
+def _steps_itself(frame: FrameType, within: CodeLoop | None, loop: CodeLoop) -> bool:
+    """An optimizer steps there outside of the loops in it, and another one in this loop: its
+    backward may have been forgotten."""
+    code = frame.f_code
+    steps = _receivers_of_steps(code)
+    others = {path for offset, path in steps if loop.holds(offset)}
+    own = {path for offset, path in steps if _is_outside(offset, code, within)}
+    held = {**frame.f_globals, **variables_of(frame)} if others else {}
+    return bool(others) and any(_is_optimizer(held, path) for path in own - others)
+
+
+def _is_outside(offset: int, code: CodeType, within: CodeLoop | None) -> bool:
+    """In a loop, or in a whole function, and in none of the loops there."""
+    inner = [loop for loop in find_loops(code) if within is None or within.has_inside(loop)]
+    return (within is None or within.holds(offset)) and not any(
+        loop.holds(offset) for loop in inner
+    )
+
+
+@lru_cache(maxsize=MOST_USUAL)
+def _receivers_of_steps(code: CodeType) -> list[tuple[int, tuple[object, ...]]]:
+    """Where `step` is asked for, and of what: a variable, then keys and attributes."""
+    found = []
+    path: list[object] = []
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in NAMES | LOCALS:
+            path = [*_names_in(instruction)[-1:]]
+        elif instruction.opname in ATTRIBUTES and "step" in _names_in(instruction):
+            found.append((instruction.offset, tuple(path)))
+        elif instruction.opname.startswith("LOAD_"):
+            path.append(instruction.argval)
+    return found
+
+
+def _is_optimizer(held: Any, path: tuple[object, ...]) -> bool:
+    for part in path:
+        held = _held_by(held).get(part)
+    return issubclass(type(held), torch.optim.Optimizer)
+
+
+def _held_by(holder: Any) -> Mapping[Any, Any]:
+    if type(holder) is dict:
+        return holder
+    return dict(enumerate(holder)) if type(holder) in (list, tuple) else attributes_of(holder)
 
 
 def _codes(
