@@ -192,6 +192,24 @@ MENDED = (
     {"epochs": "2", "zero_d": "after", "several": "g", "fault": "drop backward_d"},
 )
 """Choices on which they once differed, others being plain."""
+    {"batches": "7", "loop": "cycle", "window": "2", "tail": "with the gate"},
+    {
+        "batches": "7",
+        "model": "swapped",
+        "window": "2",
+        "zeroed": "by hand",
+        "skipped": "step",
+        "tried": "backward",
+        "ended": "early",
+        "save": "best",
+    },
+)
+"""Choices on which they once differed, others being plain."""
+STILL_TOLD = (
+    ({"batches": "7", "loop": "cycle", "window": "2"}, "GK102"),
+    ({"window": "2", "zero": "after", "save": "round"}, "GK401"),
+)
+"""Such as are near to some of these, and what both have to say of them."""
 Texts = Mapping[str, str]
 
 

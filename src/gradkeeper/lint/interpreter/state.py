@@ -45,6 +45,10 @@ RARE = "rare"
 """A source: that of a division by a known number."""
 
 
+MOST_EXACT = 12
+"""Rounds of a training loop that are all rehearsed, where the program says how many there are."""
+
+
 class EndedError(Exception):
     """The base of what ends a run before its last line."""
 
@@ -341,7 +345,7 @@ class State:
 
     def shortened(self, count: int) -> int:
         """So many of a known number of rounds that the end falls as it would."""
-        if count <= max(self.plan.rounds, 8):
+        if count <= max(self.plan.rounds, MOST_EXACT):
             return count
         window = max(self.plan.window, self.period)
         return self.plan.rounds if window == 1 else 2 * window + count % window
