@@ -94,6 +94,57 @@ def test_a_loop_that_trains_around_another_one_is_told_as_well() -> None:
     assert [loop.why for loop in found] == ["", ""]
 
 
+SAME_NAME = """
+import thop
+import torch
+
+def profile(model, x):
+    model(x).mean().backward()
+
+class Fitter:
+    def cache(self, loss):
+        loss.backward()
+
+class Send:
+    def __call__(self, loss):
+        {sends}
+
+def go_through(layers, x, profile=None, send=None):
+    cache = []
+    for layer in layers:
+        {body}
+    return x
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in loader:
+    optimizer.zero_grad()
+    model(go_through([], x, {given})).mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "given", "sends", "trains"),
+    [
+        ("x = layer(x, profile)", "True", "print(loss)", False),
+        ("x = thop.profile(layer, x)", "True", "print(loss)", False),
+        ("from thop import profile; x = profile(layer, x)", "True", "print(loss)", False),
+        ("cache.append(layer(x))", "True", "print(loss)", False),
+        ("send(layer(x))", "send=Send()", "print(loss)", False),
+        ("send(layer(x))", "send=Send()", "loss.backward()", True),
+        ("profile(layer, x)", "profile", "print(loss)", True),
+        ("profile(layer, x)", "profile=profile", "print(loss)", True),
+    ],
+)
+def test_what_is_called_as_a_function_that_trains_need_not_be_one(
+    body: str, given: str, sends: str, trains: bool
+) -> None:
+    told = [loop.what for loop in loops(SAME_NAME.format(body=body, given=given, sends=sends))]
+
+    assert told == [*(["for layer in layers"] if trains else []), "for x in loader"]
+
+
 def test_an_epoch_around_a_function_with_the_loop_is_no_training_loop() -> None:
     code = HEAD + (
         "def train():\n"

@@ -36,8 +36,14 @@ class Line:
     """Names and attributes in it, what lies inside it aside."""
     refers: set[str] = field(default_factory=set)
     """Those of its words that may stand for a function of the program."""
+    names: set[str] = field(default_factory=set)
+    """Those of its words that are asked of nobody: no method is called so."""
     asks: set[tuple[str, str]] = field(default_factory=set)
     """Methods of PyTorch's names, with whom they are asked of: `model`, `train`."""
+    of_modules: set[tuple[str, str]] = field(default_factory=set)
+    """What is asked of modules, as they are imported: `thop`, `profile`."""
+    brings: dict[str, str] = field(default_factory=dict)
+    """The names that an import in it brings, and from which package."""
     steps_of: set[str] = field(default_factory=set)
     """Whose `step` it mentions."""
     acts: set[str] = field(default_factory=set)
@@ -101,6 +107,8 @@ class Reader:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.imports: list[ast.Import | ast.ImportFrom] = []
+        self.modules: set[str] = set()
+        """What they are called that were imported so far."""
 
     def read(self, tree: ast.Module) -> Line:
         whole = Line(tree)
@@ -178,8 +186,14 @@ class Reader:
             case ast.Delete():
                 for target in node.targets:
                     self._target(line, target)
-            case ast.Import() | ast.ImportFrom():
+            case ast.Import():
                 self.imports.append(node)
+                self.modules.update(name.asname or name.name for name in node.names)
+            case ast.ImportFrom():
+                self.imports.append(node)
+                if node.module and not node.level:
+                    brought = [name.asname or name.name for name in node.names]
+                    line.brings = dict.fromkeys(brought, top_of(node.module))
             case _:
                 self._expression(line, node)
         return line
@@ -209,7 +223,7 @@ class Reader:
                 if word in OF_TORCH:
                     line.asks.add(("", word))
                 else:
-                    line.refers.add(word)
+                    line.names.add(word)
                 continue
             if kind is ast.Constant:
                 continue
@@ -232,6 +246,8 @@ class Reader:
                     line.asks.add((of, word))
                     if word == "step":
                         line.steps_of.add(of)
+                elif of in self.modules:
+                    line.of_modules.add((of, word))
                 else:
                     line.refers.add(word)
                 holders.add(id(node.value))  # type: ignore[attr-defined]
@@ -295,6 +311,10 @@ _PLAIN = words(
 """Fields of nodes that hold no further expression."""
 _PARTS: dict[type[ast.AST], list[str]] = {}
 """The other fields, by kind of node."""
+
+
+def top_of(module: str) -> str:
+    return module.partition(".")[0]
 
 
 def can_wait(whole: Line) -> dict[str, ast.stmt]:

@@ -8,15 +8,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from gradkeeper.lint.interpreter.lines import Line
+from gradkeeper.lint.interpreter.lines import Line, top_of
 from gradkeeper.lint.interpreter.relevance import Relevance
 from gradkeeper.lint.interpreter.syntax import (
     DEFINITIONS,
     FUNCTIONS,
     LOOPS,
     LOOPS_AND_FUNCTIONS,
+    arguments_of,
     calls_in,
     goes_over_tasks,
     lambda_name,
@@ -98,6 +100,26 @@ class Survey:
             for alias in node.names
             for part in (alias.asname or alias.name).split(".")
         }
+        self.own = {
+            part for file, _ in facts.read_files() for part in PurePath(file).with_suffix("").parts
+        }
+        """The packages and modules of the project."""
+        self.foreign = {
+            alias.asname or alias.name
+            for nodes in facts.imports.values()
+            for node in nodes
+            if isinstance(node, ast.Import)
+            for alias in node.names
+            if top_of(alias.name) not in self.own
+        }
+        self.calls = {
+            name: method
+            for name, lines in self.functions.items()
+            for line in lines
+            for method in line.inside
+            if isinstance(line.node, ast.ClassDef) and getattr(method.node, "name", "") == CALLED
+        }
+        """By class: what is done when its objects are called."""
         self.objects = self._objects_to_call()
 
     def run(self) -> None:
@@ -106,11 +128,15 @@ class Survey:
             name
             for name, lines in self.functions.items()
             if any(id(line) not in self.methods for line in lines)
-        } | self.objects
+        } | self.objects.keys()
         others_step = self._makes_optimizers()
         counters = {word for line in self.lines for word in line.assigns & WHEN_CALLED}
         bodies = [body for function in self.lambdas for body in function.inside]
+        asked = self.functions.keys() - plain - self._handed_over()
+        self._leave_out_local_names(plain - self.objects.keys())
         for line in [*self.lines, *bodies]:
+            line.refers |= line.names - asked
+            line.refers.update(word for of, word in line.of_modules if of not in self.foreign)
             for of, word in line.asks:
                 if word in counters and word not in line.calls:
                     continue  # `self.step % 100` is a number
@@ -153,6 +179,46 @@ class Survey:
         self._find_training()
         self._find_functions_that_train()
         Relevance(self.facts, self.files, self.lines, self.functions).find()
+
+    def _leave_out_local_names(self, functions: set[str]) -> None:
+        """An argument that nobody hands a function to, or what is imported from elsewhere, is no
+        function of the program, though one may have the same name."""
+        local: dict[int, set[str]] = {}
+        for line in self.lines:
+            if isinstance(line.node, FUNCTIONS):
+                names = self._brought(line).union(arguments_of(line.node))
+                for inner in line.walk() if names & functions else ():
+                    if inner is not line and inner.names & names:
+                        local.setdefault(id(inner), set()).update(inner.names & names & functions)
+        if not local:
+            return
+        handed = {
+            last_name(argument)
+            for line in self.lines
+            for call in calls_in(line.node)
+            for argument in (*call.args, *(keyword.value for keyword in call.keywords))
+            if isinstance(argument, ast.Name) and argument.id not in local.get(id(line), ())
+        }
+        for line in self.lines:
+            line.names -= local.get(id(line), set()) - handed
+
+    def _brought(self, function: Line) -> set[str]:
+        return {
+            name
+            for line in function.own()
+            for name, package in line.brings.items()
+            if package not in self.own
+        }
+
+    def _handed_over(self) -> set[str]:
+        """What is taken from an object as it is, so that a variable may be called as its method."""
+        found: set[str] = set()
+        for line in self.lines:
+            values = [line.node.value] if isinstance(line.node, ast.Assign) else []
+            for call in calls_in(line.node):
+                values += [*call.args, *(keyword.value for keyword in call.keywords)]
+            found.update(value.attr for value in values if isinstance(value, ast.Attribute))
+        return found
 
     def _makes_optimizers(self) -> bool:
         """What the program calls `step` may be that of its own optimizers: a class that has one is
@@ -273,8 +339,10 @@ class Survey:
         found: dict[str, set[str]] = {}
         new = functions & self.functions.keys()
         if CALLED in new:
-            found.update({name: {CALLED} for name in self.objects})
-            new = new | self.objects
+            loud = {name for name, call in self.calls.items() if self._is_loud(call, functions)}
+            objects = {name for name, classes in self.objects.items() if classes & loud}
+            found.update({name: {CALLED} for name in objects})
+            new = new | objects
         for _ in range(MOST_HANDED_ON):
             names: set[str] = set()
             for line in self.lines:
@@ -301,31 +369,31 @@ class Survey:
             return False
         return word in self.members or of in self.imported
 
-    def _objects_to_call(self) -> set[str]:
-        """What objects are assigned or handed to whose class has a `__call__`."""
-        classes = {
-            name
-            for name, lines in self.functions.items()
-            for line in lines
-            for method in line.inside
-            if isinstance(line.node, ast.ClassDef) and getattr(method.node, "name", "") == CALLED
-        }
-        found: set[str] = set()
+    def _is_loud(self, function: Line, names: set[str]) -> bool:
+        return any(
+            not inner.acts.isdisjoint(LOUD) or not inner.refers.isdisjoint(names)
+            for inner in function.own()
+        )
+
+    def _objects_to_call(self) -> dict[str, set[str]]:
+        """What objects are assigned or handed to whose class has a `__call__`, by that class."""
+        found: dict[str, set[str]] = {}
         for line in self.lines:
-            if line.calls.isdisjoint(classes):
+            if line.calls.isdisjoint(self.calls):
                 continue
             node = line.node
-            if isinstance(node, ast.Assign) and _makes(node.value, classes):
-                found.update(last_name(target) for target in node.targets)
+            held: list[tuple[ast.expr, Iterable[str]]] = []
+            if isinstance(node, ast.Assign):
+                held.append((node.value, [last_name(target) for target in node.targets]))
             for call in calls_in(node):
                 for place, argument in enumerate(call.args):
-                    if _makes(argument, classes):
-                        found.update(self._arguments(last_name(call.func), place))
-                found.update(
-                    keyword.arg
-                    for keyword in call.keywords
-                    if keyword.arg and _makes(keyword.value, classes)
-                )
+                    held.append((argument, self._arguments(last_name(call.func), place)))
+                for keyword in call.keywords:
+                    held.append((keyword.value, [keyword.arg] if keyword.arg else []))
+            for value, names in held:
+                made = last_name(value.func) if isinstance(value, ast.Call) else ""
+                for name in names if made in self.calls else ():
+                    found.setdefault(name, set()).add(made)
         return found
 
     def _handed_on(self, line: Line, functions: set[str]) -> Iterator[tuple[str, str]]:
@@ -369,7 +437,7 @@ class Survey:
                     continue
                 if isinstance(line.node, ast.ClassDef) and node.name != "__init__":
                     continue
-                names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
+                names = arguments_of(node)
                 names = names[1:] if names[:1] in (["self"], ["cls"]) else names
                 yield from names[place : place + 1]
 
@@ -656,10 +724,6 @@ def _stepped(line: Line) -> Iterator[tuple[str, str]]:
             of = node.value
             told = isinstance(of, ast.Subscript) and isinstance(of.slice, ast.Constant)
             yield last_name(of), ast.unparse(of) if told else ""
-
-
-def _makes(value: ast.expr, classes: set[str]) -> bool:
-    return isinstance(value, ast.Call) and last_name(value.func) in classes
 
 
 def _reached(name: str, handed_on: dict[str, set[str]]) -> set[str]:

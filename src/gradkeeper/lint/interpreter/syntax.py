@@ -121,6 +121,12 @@ def last_names(node: ast.AST) -> Iterator[str]:
         yield last_name(node)
 
 
+def arguments_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    """By place, and then those that are given by name only."""
+    spec = function.args
+    return [argument.arg for argument in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)]
+
+
 def goes_over_tasks(loop: ast.AST) -> bool:
     """`for criterion in criteria:` with `criterion(...)` in it, `for name in names:` with
     `heads[name](...)`, or `for name in loaders:` with `next(loaders[name])`."""
