@@ -855,3 +855,19 @@ def test_a_list_that_is_emptied_counts_a_window(again: str) -> None:
     code = HEAD + LISTED
     assert told(code.format(each="pass", window="scheduler.step()", again=again)) == []
     assert told(code.format(each="scheduler.step()", window="pass", again=again)) == ["GK205"]
+
+
+WEIGHTED = """
+def train(args, loader):
+    for i, (x, y) in enumerate(loader):
+        loss = F.mse_loss(model(x), y)
+        (args.weight * loss / args.accumulate).backward()
+        if {full} % args.accumulate == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+def test_what_is_divided_by_a_windows_length_may_have_a_weight_of_its_own() -> None:
+    assert told(HEAD + WEIGHTED.format(full="(i + 1)")) == []
+    assert told(HEAD + WEIGHTED.format(full="i")) == ["GK202"]

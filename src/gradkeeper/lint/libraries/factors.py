@@ -58,12 +58,15 @@ class Factor:
         return number if number is not None and number > 1 else None
 
     def value(self, numbers: dict[Hashable, int]) -> float | None:
+        # What is divided by a window's length is a loss with its weight, whatever that may be.
+        lengths = (*self.below, *self.divisors)
+        unknown = 1 if any(numbers.get(key) for key in lengths) else None
         result = self.number
         for key in self.above:
-            known = numbers.get(key)
+            known = numbers.get(key, unknown)
             result = None if known is None or result is None else result * known
         for key in self.below:
-            known = numbers.get(key)
+            known = numbers.get(key, unknown)
             result = None if not known or result is None else result / known
         if self.by_data and result == 1.0:
             return None  # items of this batch, or of the whole window?
