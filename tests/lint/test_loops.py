@@ -871,3 +871,23 @@ def train(args, loader):
 def test_what_is_divided_by_a_windows_length_may_have_a_weight_of_its_own() -> None:
     assert told(HEAD + WEIGHTED.format(full="(i + 1)")) == []
     assert told(HEAD + WEIGHTED.format(full="i")) == ["GK202"]
+
+
+ROLLED_BACK = """
+for i, x in enumerate(torch.randn(500, 8, 4)):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    if torch.isnan(loss):
+        model.load_state_dict(torch.load("last.pt", weights_only=True))
+        {then}
+    optimizer.step()
+    if i % 50 == 0:
+        torch.save(model.state_dict(), "last.pt")
+"""
+
+
+def test_weights_that_were_loaded_for_a_bad_loss_do_not_take_its_gradients() -> None:
+    assert told(HEAD + ROLLED_BACK.format(then="continue")) == []
+    assert told(HEAD + ROLLED_BACK.format(then="optimizer.zero_grad()")) == []
+    assert told(HEAD + ROLLED_BACK.format(then="pass")) == ["GK403"]

@@ -19,7 +19,7 @@ from gradkeeper.model.finding import Finding, Severity
 BY_CHANCE: frozenset[Mode] = frozenset({"yes", "no", "later yes", "later no", "while waiting"})
 OF_TAILS = frozenset({"GK202", "GK203"})
 """Rules about what a window holds when its loop ends."""
-OF_RHYTHM = frozenset({"GK102", "GK201", "GK205", "GK304", "GK401", "GK403"})
+OF_RHYTHM = frozenset({"GK102", "GK201", "GK205", "GK304", "GK401"})
 """Rules about what is left undone: a batch that is left out for its numbers is none of it, nor is
 one that was interrupted."""
 OF_FILES = frozenset({"GK404"})
