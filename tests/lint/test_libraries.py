@@ -954,6 +954,53 @@ for made in (given, given(), given(x, x), given.loss):
 """
 
 
+PACED = """
+import torch
+from torch import nn
+from accelerate import Accelerator
+from diffusers.optimization import get_scheduler
+
+def main(args, loader):
+    accelerator = Accelerator(gradient_accumulation_steps=args.accumulate)
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.AdamW(model.parameters())
+    schedule = get_scheduler("cosine", optimizer=optimizer, num_warmup_steps=10 * args.accumulate)
+    model, optimizer, loader, schedule = accelerator.prepare(model, optimizer, loader, schedule)
+    for x, y in loader:
+        with accelerator.accumulate(model):
+            accelerator.backward(nn.functional.mse_loss(model(x), y))
+            {first}
+            {then}
+            optimizer.zero_grad()
+"""
+
+
+def test_a_schedule_that_counts_batches_comes_after_the_first_step_as_well() -> None:
+    check(PACED.format(first="optimizer.step()", then="schedule.step()"))
+    check(PACED.format(first="schedule.step()  # GK205", then="optimizer.step()"))
+
+
+FORMER = """
+import torch
+from torch import nn
+from pytorch_transformers import AdamW, WarmupLinearSchedule
+
+model = nn.Linear(4, 1)
+optimizer = AdamW(model.parameters(), lr=1e-3)
+schedule = WarmupLinearSchedule(optimizer, warmup_steps=10, t_total=100)
+for x in torch.randn(100, 8, 4):
+    model(x).square().mean().backward()
+    {first}
+    {then}
+    optimizer.zero_grad()
+"""
+
+
+def test_transformers_is_known_by_its_former_name() -> None:
+    check(FORMER.format(first="optimizer.step()", then="schedule.step()"))
+    check(FORMER.format(first="schedule.step()  # GK205", then="optimizer.step()"))
+
+
 ATTRIBUTES = """
 import torch
 from torch import nn

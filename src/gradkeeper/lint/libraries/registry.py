@@ -70,7 +70,7 @@ PACKAGES: dict[str, Find] = {
     "accelerate": accelerate.find,
     **dict.fromkeys(("lightning", "pytorch_lightning"), lightning.find),
     **dict.fromkeys(("lightning_fabric", "lightning_lite"), fabric.find),
-    **dict.fromkeys(("transformers", "trl"), transformers.find_transformers),
+    **dict.fromkeys(("transformers", "trl", transformers.FORMER), transformers.find_transformers),
     "diffusers": transformers.find_diffusers,
     "peft": transformers.find_peft,
     "ignite": ignite.find,

@@ -34,7 +34,11 @@ MODEL = re.compile(
 """Classes of networks, by the way the library names them."""
 BARE = re.compile(r"\w*(PreTrainedModel|PretrainedModel|ModelMixin)")
 """Base classes without parameters of their own."""
-SCHEDULE = re.compile(r"get_\w*(schedule|scheduler|schedule_with_warmup)")
+SCHEDULE = re.compile(
+    r"get_\w*(schedule|scheduler|schedule_with_warmup)|(Warmup\w*|ConstantLR)Schedule"
+)
+FORMER = "pytorch_transformers"
+"""What the library was called when its schedules were classes."""
 OPTIMIZERS = words("AdamW Adafactor")
 HOOKS = words(
     """training_step compute_loss create_optimizer create_scheduler prediction_step
