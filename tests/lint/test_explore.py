@@ -15,7 +15,7 @@ from gradkeeper.lint.rehearse import rehearse_files
 from gradkeeper.lint.run import TOTAL, Program, Run
 from gradkeeper.model.finding import Finding, Severity
 from gradkeeper.rules import ALL
-from tests.lint.linting import told
+from tests.lint.linting import findings, told
 
 
 def check(files: dict[str, str]) -> dict[str, Checked]:
@@ -685,3 +685,34 @@ def test_what_another_method_has_set_up_is_no_sign_of_a_single_call() -> None:
     assert told(SET_UP_BEFORE.format(zero="pass")) == ["GK101"]
     built_here = "self.configure(0.1)"  # for each call anew: whoever does so calls once
     assert told(SET_UP_BEFORE.format(zero=built_here)) == []
+
+
+OUT_OF_SIGHT = """
+import torch
+from torch import nn
+
+def train(model, data, optimizer, scaler, scheduler, args):
+    for i, (x, y) in enumerate(data):
+        scheduler(i)
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        if scaler is not None:
+            scaler.scale(loss).backward()
+            if args.elsewhere:
+                optimizer.synchronize()
+                scaler.unscale_(optimizer)
+                with optimizer.skip_synchronize():
+                    scaler.step(optimizer)
+            else:
+                {step}
+            scaler.update()
+        else:
+            loss.backward()
+            optimizer.step()
+"""
+
+
+def test_an_option_that_leads_out_of_sight_is_tried_the_other_way() -> None:
+    assert told(OUT_OF_SIGHT.format(step="scaler.step(optimizer)")) == []
+    (finding,) = findings(OUT_OF_SIGHT.format(step="optimizer.step()"))
+    assert (finding.rule, finding.when) == ("GK302", "args.elsewhere is false")

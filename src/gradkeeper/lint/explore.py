@@ -275,6 +275,7 @@ class _Exploration:
             self.base = run
             self.telling.clear()
             self.seen = set(run.plan.settings)
+            self.waiting += [self._flip(run, [key]) for key in _worth_leaving(run)]
         flipped = [key for key in run.plan.settings if key not in self.base.plan.settings]
         different = not _alike(run, self.base)
         if different and len(flipped) == 1:
@@ -342,6 +343,11 @@ class _Exploration:
             for run in self.runs
             if key in run.settings and key not in run.plan.settings
         )
+
+
+def _worth_leaving(run: Run) -> list[Hashable]:
+    """Settings that lead to code of which little can be told: `if args.horovod`."""
+    return [key for key in run.settings if key in run.doubted_under][:MOST_BLAMED]
 
 
 def _leave_unfinished(program: Program, runs: list[Run]) -> None:

@@ -84,6 +84,9 @@ class Run:
     under: dict[tuple[str, int], tuple[Hashable, ...]] = field(default_factory=dict)
     """By such a line: the settings, outermost first, in whose branches it lies."""
 
+    doubted_under: frozenset[Hashable] = frozenset()
+    """Settings in whose branches something was done that leaves the rules little to say."""
+
     @property
     def steps(self) -> int:
         return sum(isinstance(event, (ev.Step, ev.Move)) for event in self.tape)
@@ -202,6 +205,7 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
     run.partial = root.function is not None and program.project.facts.steps_outside(tape.loops)
     run.lines = frozenset((event.site.file, event.site.line) for event in events)
     run.under = _by_line(program, m.reached)
+    run.doubted_under = frozenset(m.doubted_under)
     run.numbered, run.counts_samples = bool(m.numbers), m.counts_samples
     run.faults = tuple(m.faults)
     asked = any(not isinstance(q.condition.left, Finite) for q in m.questions.values())

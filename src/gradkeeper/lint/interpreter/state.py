@@ -285,6 +285,8 @@ class State:
         """The settings that a test asks for, while it is decided."""
         self.under: list[Hashable] = []
         """Those that have to be as they are for what is being run to be run."""
+        self.doubted_under: set[Hashable] = set()
+        """Of these, the innermost ones where doubts arose."""
         self.reached: dict[Site, tuple[Hashable, ...]] = {}
         """The same, by where something happened."""
         self.handed_out: dict[int, tuple[Value, int]] = {}
@@ -341,6 +343,8 @@ class State:
             return made
 
     def doubt(self, why: str) -> None:
+        if self.under and why not in self.doubts:
+            self.doubted_under.add(self.under[-1])
         self.doubts[why] = None
 
     def shortened(self, count: int) -> int:
