@@ -891,3 +891,22 @@ def test_weights_that_were_loaded_for_a_bad_loss_do_not_take_its_gradients() -> 
     assert told(HEAD + ROLLED_BACK.format(then="continue")) == []
     assert told(HEAD + ROLLED_BACK.format(then="optimizer.zero_grad()")) == []
     assert told(HEAD + ROLLED_BACK.format(then="pass")) == ["GK403"]
+
+
+PARTS = """
+def train(batches, {number}):
+    for batch in batches:
+        size = len(batch) // {number}
+        for i in range({number}):
+            x = batch[i * size : (i + 1) * size]
+            (F.mse_loss(model(x), x.sum(1)){divided}).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+def test_slices_of_a_batch_are_micro_batches_where_the_program_says_so() -> None:
+    code = HEAD + PARTS
+    assert told(code.format(number="accumulate", divided=" / accumulate")) == []
+    assert told(code.format(number="accumulate", divided="")) == ["GK201"]
+    assert told(code.format(number="length", divided="")) == []  # time steps are a sum

@@ -185,6 +185,7 @@ class State:
         "counts_samples",
         "cut_short",
         "deciding",
+        "doubted_under",
         "doubts",
         "entered",
         "equal",

@@ -132,7 +132,9 @@ def _begin_batch(m: Machine, tape: RunTape, sources: Provenance) -> None:
         return
     source, site = tape.round_due
     fetched = {source.serial for source in sources if isinstance(source, Fetched)}
-    if fetched and not _goes_over_microbatches(m):
+    if _goes_over_microbatches(m):
+        tape.newest = max(fetched, default=tape.newest)
+    elif fetched:
         newest = _batch_around(m, fetched) or max(fetched)
         before, tape.newest = tape.newest, max(tape.newest, newest)
         if newest <= before or (before in fetched and tape.waiting):
@@ -145,14 +147,15 @@ def _begin_batch(m: Machine, tape: RunTape, sources: Provenance) -> None:
 
 
 def _goes_over_microbatches(m: Machine) -> bool:
-    """`for i in range(0, len(batch), microbatch)`, with a step only after it: parts of a batch, of
-    which each has other rows."""
+    """`for i in range(accumulation_steps)` or `for i in range(0, len(batch), microbatch)`, with a
+    step only after it: each round is a batch to its losses, though all are parts of one."""
     loop = next((loop for loop in reversed(m.loops) if loop.kind == "batches"), None)
-    if loop is None or not m.fills_window(loop.node):
-        return False
-    match loop.node:
-        case ast.For(iter=ast.Call(func=ast.Name(id="range"), args=[_, _, size])):
-            return guesses.is_microbatch(last_name(size))
+    node = loop.node if loop is not None else None
+    match node:
+        case ast.For(iter=ast.Call(func=ast.Name(id="range"), args=bounds)):
+            words = {last_name(part) for bound in bounds for part in ast.walk(bound)}
+            by_parts = len(bounds) == 3 and guesses.is_microbatch(last_name(bounds[2]))
+            return (by_parts or guesses.is_accumulation(words)) and m.fills_window(node)
     return False
 
 
