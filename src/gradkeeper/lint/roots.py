@@ -177,7 +177,9 @@ def _again(
 def _made_for(m: Machine, instance: Value | None, node: ast.AST) -> set[RecordedOwner]:
     """The optimizers that an object had made for itself out of sight, before this method is called:
     nobody handed them in."""
-    if not isinstance(instance, Instance):
+    unseen = [value for value in m.kept if isinstance(value, Unknown)]
+    strange = [value for value in unseen if isinstance(role_of(m, value), Optimizer)]
+    if not strange or not isinstance(instance, Instance):
         return set()
     set_here = {
         part.attr
@@ -190,14 +192,12 @@ def _made_for(m: Machine, instance: Value | None, node: ast.AST) -> set[Recorded
         if isinstance(value, Unknown) and not value.given and name not in set_here
     }
     found: set[RecordedOwner] = set()
-    for value in m.kept:
-        role = role_of(m, value) if isinstance(value, Unknown) else None
-        if not isinstance(role, Optimizer):
-            continue
-        whole = value
+    for value in strange:
+        role = role_of(m, value)
+        whole: Value | None = value
         while isinstance(whole, Unknown) and whole.key not in its_own:
             whole = whole.of  # that of a part: `self.agent.optimizer`
-        if isinstance(whole, Unknown):
+        if isinstance(whole, Unknown) and isinstance(role, Optimizer):
             found.add(role.owner)
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -819,7 +819,7 @@ class Iterated(Value):
         return self.of.sources()
 
 
-def flatten(values: list[Value]) -> list[Value]:
+def flatten(values: Sequence[Value]) -> Sequence[Value]:
     """The values and what collections among them hold."""
     for value in values:
         if value.HOLDS and value.held():
@@ -827,7 +827,7 @@ def flatten(values: list[Value]) -> list[Value]:
     else:
         return values
     found: list[Value] = []
-    waiting = values[::-1]
+    waiting = list(values[::-1])
     while waiting and len(found) < 512:
         value = waiting.pop()
         found.append(value)

@@ -393,6 +393,8 @@ class State:
         settled = not element
         fetched = bool(made_of)
         for origin in made_of:
+            if type(origin) is Constant:
+                continue  # it adds nothing to what is known of the others
             if type(origin) is Unknown:  # as most are, and most of what is made is made here
                 more = origin._sources
                 fetched = fetched and origin.data

@@ -237,8 +237,9 @@ class Statements(Expressions):
     # -- branches
 
     def _if(self, node: ast.If) -> Signal:
-        loud = self.facts.is_loud(node) or self._leaves_loudly(node)
-        gate = id(node) in self.facts.counters
+        facts = self.facts
+        loud = id(node) in facts.loud or (id(node) in facts.jumps and self._leaves_loudly())
+        gate = id(node) in facts.counters
         self.gating += gate
         asked, outer = len(self.consulted), len(self.under)
         try:
@@ -285,10 +286,8 @@ class Statements(Expressions):
         gives = isinstance(last, ast.Return) and last.value is not None
         return stays != (gives and not any(map(self.facts.is_loud, staying)))
 
-    def _leaves_loudly(self, node: ast.If) -> bool:
-        """A branch that skips the rest of a loop or function that does something."""
-        if id(node) not in self.facts.jumps:
-            return False
+    def _leaves_loudly(self) -> bool:
+        """A branch that leaves skips the rest of a loop or function that does something."""
         if self.loops and self.facts.is_loud(self.loops[-1].node):
             return True
         return bool(self.entered) and self.facts.is_loud(self.entered[-1])

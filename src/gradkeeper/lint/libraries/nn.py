@@ -114,10 +114,16 @@ class Module(StandIn):
         if id(self) in passed:
             return
         passed.add(id(self))
-        if self.own is not None:
-            found.update(dict.fromkeys(atoms((self.own,))))
+        own = self.own
+        if own is not None and not own.parts:
+            found[own] = None
+        elif own is not None:
+            found.update(dict.fromkeys(atoms((own,))))
         for child in self.children.values():
-            _gather_from(child, found, passed)
+            if isinstance(child, Module):  # as nearly all are
+                child.gather(found, passed)
+            else:
+                _gather_from(child, found, passed)
 
     def sources(self) -> Provenance:
         return frozenset(self.leaves())

@@ -402,7 +402,9 @@ def as_tensor(m: Machine, value: Value) -> Tensor:
     if grown is not None:
         return grown
     factor = m.state(Modes).weights.get(value.key, ONE)
-    return Tensor(value.text, leaves_in(value.sources()), _others(value.sources()), factor=factor)
+    sources = value.sources()
+    leaves = leaves_in(sources)
+    return Tensor(value.text, leaves, _others(sources, leaves), factor=factor)
 
 
 def weigh_unknown(
@@ -414,8 +416,11 @@ def weigh_unknown(
     weights[made.key] = weights.get(of.key, ONE).times(_factor_by(m, sign, by, swapped=swapped))
 
 
-def _others(sources: Provenance) -> Provenance:
-    return frozenset(source for source in sources if not isinstance(source, Leaf))
+def _others(sources: Provenance, leaves: Leaves) -> Provenance:
+    """What else is among them than these leaves: nearly always nothing, or all."""
+    if not leaves:
+        return sources
+    return sources - leaves if len(leaves) < len(sources) else NOTHING
 
 
 def mix(m: Machine, text: str, *values: Value) -> Tensor:
@@ -425,7 +430,7 @@ def mix(m: Machine, text: str, *values: Value) -> Tensor:
     others: Provenance = NOTHING
     scaler = None
     of_unseen = False
-    for part in flatten(list(values)):
+    for part in flatten(values):
         if type(part) is Constant:
             continue
         if modes.grown and isinstance(part, (Unknown, Grad)):
@@ -442,7 +447,7 @@ def mix(m: Machine, text: str, *values: Value) -> Tensor:
             if modes.differentiated and part.key in modes.differentiated:
                 sources |= {modes.differentiated[part.key]}
             leaves = leaves_in(sources)
-            rest = _others(sources) if leaves else sources
+            rest = _others(sources, leaves)
         flow = flow | leaves if flow and leaves else flow or leaves
         others = others | rest if others and rest else others or rest
     m.serial += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint import guesses
@@ -40,8 +40,9 @@ OF_TEXTS = words(
 """What these make of a text is the same whenever they are asked."""
 MOST_OBJECTS = 64
 """Objects that are looked into for an optimizer or a network."""
-DULL = (Unknown, Constant)
+DULL: frozenset[type[Value]] = frozenset((Unknown, Constant))
 """What holds no parameters, and nothing that does."""
+PLAIN: frozenset[type[Value]] = frozenset((Constant,))
 
 
 def unseen(what: Value, call: Call) -> Value:
@@ -73,7 +74,8 @@ def unseen(what: Value, call: Call) -> Value:
             escape_function(m, value)
         elif isinstance(value, Generator):
             escape_function(m, value.function)
-    dull = all(type(value) in DULL for value in given)
+    kinds = {type(value) for value in given}
+    dull = kinds <= DULL
     if not dull:
         lend(values)
     holding = held_by(m, what)
@@ -87,10 +89,10 @@ def unseen(what: Value, call: Call) -> Value:
         _read_gradients(m, [receiver, *values] if receiver is not None else values)
         if _keeps_parameters(m, what) or leaves_in(what.sources()):
             m.state(RunTape).hooked = True  # `attack.backup_grad()`: what it puts back may be less
-    looks_only = not m.state(Modes).grad and receiver is not None and _is_network(m, receiver)
+    own = receiver is not None and _is_network(m, receiver)
+    looks_only = own and not m.state(Modes).grad
     if guesses.may_step(last) and not (ticks or looks_only) and _reaches_weights(m, what, values):
         m.state(RunTape).lose_sight(m, f"`{last}`, which is not seen, may take a step")
-    own = receiver is not None and _is_network(m, receiver)
     if (tensors or own or leaves_in(what.sources())) and m.state(Modes).grad:
         if given_data(m, call) or (own and m.loops and (values or call.open)):
             return _computed(m, what, values, own=own, factor_known=factor_known)
@@ -102,7 +104,7 @@ def unseen(what: Value, call: Call) -> Value:
     if trained and receiver is not None:
         m.state(Roles).keepers.add(receiver.key)
         m.kept.append(receiver)
-    plain = all(type(value) is Constant for value in given)
+    plain = kinds <= PLAIN
     if receiver is not None and not plain:
         m.state(Roles).weightless.discard(receiver.key)
     inside = bool(m.loops)
@@ -141,7 +143,7 @@ def _tell_lent(m: Machine, receiver: Value | None, trained: list[Value]) -> None
             tape.lent[value.leaf] = None
 
 
-def _tell_lent_now(m: Machine, given: list[Value]) -> None:
+def _tell_lent_now(m: Machine, given: Sequence[Value]) -> None:
     """Code that is not seen has these networks at this point: it may clear their gradients.
 
     Not where something is made of what it says: that is what it is called for. Nor where it is
