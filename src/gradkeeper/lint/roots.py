@@ -177,27 +177,23 @@ def _again(
 def _made_for(m: Machine, instance: Value | None, node: ast.AST) -> set[RecordedOwner]:
     """The optimizers that an object had made for itself out of sight, before this method is called:
     nobody handed them in."""
-    unseen = [value for value in m.kept if isinstance(value, Unknown)]
-    strange = [value for value in unseen if isinstance(role_of(m, value), Optimizer)]
-    if not strange or not isinstance(instance, Instance):
+    if not isinstance(instance, Instance):
         return set()
-    set_here = {
-        part.attr
-        for part in ast.walk(node)
-        if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store)
-    }
+    set_here = m.facts.attributes_set_in(node)
     its_own = {
         value.key
         for name, value in instance.attributes.items()
         if isinstance(value, Unknown) and not value.given and name not in set_here
     }
     found: set[RecordedOwner] = set()
-    for value in strange:
-        role = role_of(m, value)
-        whole: Value | None = value
+    for value in m.kept:
+        role = role_of(m, value) if isinstance(value, Unknown) else None
+        if not isinstance(role, Optimizer):
+            continue
+        whole = value
         while isinstance(whole, Unknown) and whole.key not in its_own:
             whole = whole.of  # that of a part: `self.agent.optimizer`
-        if isinstance(whole, Unknown) and isinstance(role, Optimizer):
+        if isinstance(whole, Unknown):
             found.add(role.owner)
     return found
 

@@ -83,6 +83,12 @@ class Run:
     """Where something happened: a run that never came to a line says nothing of it."""
     under: dict[tuple[str, int], tuple[Hashable, ...]] = field(default_factory=dict)
     """By such a line: the settings, outermost first, in whose branches it lies."""
+    settings: dict[Hashable, bool] = field(init=False)
+    """Those that it asked for, as they were answered."""
+
+    def __post_init__(self) -> None:
+        asked = self.questions.items()
+        self.settings = {key: question.answer for key, question in asked if question.fixed}
 
     doubted_under: frozenset[Hashable] = frozenset()
     """Settings in whose branches something was done that leaves the rules little to say."""
@@ -115,10 +121,6 @@ class Run:
             elif isinstance(event, ev.Backward):
                 credited = dict.fromkeys(credited, True)
         return False
-
-    @property
-    def settings(self) -> dict[Hashable, bool]:
-        return {key: question.answer for key, question in self.questions.items() if question.fixed}
 
 
 @dataclass(slots=True)

@@ -57,10 +57,11 @@ class Expressions(State):
             if found is not None and not frame.outer:
                 return found if type(found) is not Either else self._as_answered(found)
             return self.look_up(node.id)  # type: ignore[attr-defined]
-        handler = HANDLERS.get(kind)
-        if handler is None:
-            return self.unknown("an expression")
-        return handler(self, node)
+        return HANDLERS[kind](self, node)
+
+    def _other(self, node: ast.expr) -> Value:
+        """What a later Python has that nothing is known of."""
+        return self.unknown("an expression")
 
     def _as_answered(self, value: Value) -> Value:
         """One of two values, where it was asked since which of them it is."""
@@ -496,6 +497,7 @@ def _same(m: Machine, left: Value, right: Value) -> bool | Condition:
 
 
 HANDLERS: dict[type[ast.expr], Callable[[Any, Any], Value]] = {
+    **dict.fromkeys(ast.expr.__subclasses__(), Expressions._other),
     ast.Constant: Expressions._constant,
     ast.Attribute: Expressions._attribute,
     ast.Subscript: Expressions._subscript,

@@ -115,6 +115,8 @@ class Facts:
     _lines: dict[int, Line] = field(default_factory=dict)
     """By function."""
     _words: dict[int, set[str]] = field(default_factory=dict)
+    _stores: dict[int, set[str]] = field(default_factory=dict)
+    """By function: the attributes that it sets."""
     _inside: dict[int, set[int]] = field(default_factory=dict)
     """By loop: all that is written in it."""
     _keys: dict[Hashable, int] = field(default_factory=dict)
@@ -174,6 +176,17 @@ class Facts:
         if found is None:
             lines = self._lines[id(function)].walk()
             found = self._words[id(function)] = {word for line in lines for word in line.words}
+        return found
+
+    def attributes_set_in(self, function: ast.AST) -> set[str]:
+        """The attributes that a function sets, of whatever object."""
+        found = self._stores.get(id(function))
+        if found is None:
+            found = self._stores[id(function)] = {
+                part.attr
+                for part in ast.walk(function)
+                if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store)
+            }
         return found
 
     def steps_outside(self, loops: Iterable[ast.AST]) -> bool:
