@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine
 
 T = TypeVar("T")
+NOWHERE = ast.Pass(lineno=1, col_offset=0)
+"""Where each run is before its first line: values made there are known by it, in all runs."""
 COUNT = "count"
 """A source: the value counts rounds, from where nobody knows."""
 CYCLE = "cycle"
@@ -237,7 +239,7 @@ class State:
         self.quietly: dict[int, int] = {}
         """By loop that does nothing to gradients: the operations it took so far."""
         self.frame = Frame({}, None, None, "<module>", "")
-        self.node: ast.AST = ast.Pass(lineno=1, col_offset=0)
+        self.node: ast.AST = NOWHERE
         self.loops: list[Loop] = []
         self.questions: dict[Hashable, Question] = {}
         self.answers: dict[Hashable, bool] = {}
