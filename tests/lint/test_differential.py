@@ -190,24 +190,24 @@ MENDED = (
     },
     {"model": "swapped", "owned": "added", "fault": "drop zero", "second fault": "drop backward"},
     {"epochs": "2", "zero_d": "after", "several": "g", "fault": "drop backward_d"},
-)
-"""Choices on which they once differed, others being plain."""
     {"batches": "7", "loop": "cycle", "window": "2", "tail": "with the gate"},
     {
-        "batches": "7",
-        "model": "swapped",
-        "window": "2",
-        "zeroed": "by hand",
-        "skipped": "step",
-        "tried": "backward",
-        "ended": "early",
-        "save": "best",
+        "writing": "body_in_function",
+        "pair": "heads",
+        "detach": "no",
+        "zeroed": "model",
+        "rhythm": "second",
+        "several": "d",
     },
 )
 """Choices on which they once differed, others being plain."""
 STILL_TOLD = (
     ({"batches": "7", "loop": "cycle", "window": "2"}, "GK102"),
     ({"window": "2", "zero": "after", "save": "round"}, "GK401"),
+    (
+        {"pair": "heads", "detach": "no", "zeroed": "model", "rhythm": "second", "several": "d"},
+        "GK104",
+    ),
 )
 """Such as are near to some of these, and what both have to say of them."""
 Texts = Mapping[str, str]

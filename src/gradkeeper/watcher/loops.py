@@ -150,9 +150,12 @@ class Rounds:
             self.nested = True
             for tell in self.changed:
                 tell()
-        around = self._around(frames, depth)
-        if around is not None and self._goes_on(frames[depth], around):
-            return self._round(frames, depth, around)
+        for level in range(depth, -1, -1):
+            around = self._around(frames, level)
+            if around is not None:
+                if self._goes_on(frames[level], around):
+                    return self._round(frames, level, around)
+                break
         known = (frames[depth].f_code, loop.start)
         innermost = depth == len(frames) - 1
         if known in self.sharing:
