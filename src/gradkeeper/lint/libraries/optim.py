@@ -410,7 +410,8 @@ class Scheduler(Labelled):
         frozen = self.frozen_while is not None and self.frozen_while(m)
         if isinstance(of, Optimizer) and not frozen and not early:
             # One whose length was multiplied by the window's is meant to move on with each batch.
-            fed = bool(call.values()) or any(factor in m.numbers for factor in self.factors)
+            by_batch = any(m.numbers.get(factor, 1) > 1 for factor in self.factors)
+            fed = by_batch or bool(call.values())
             m.state(RunTape).note(
                 m, ev.Tick, owner=of.owner, scheduler=self.label, metric=self.metric or fed
             )
