@@ -337,6 +337,16 @@ def test_what_once_differed_does_no_longer() -> None:
     assert disagreements(map(plain_but, MENDED)) == []
 
 
+def test_what_is_at_fault_nearby_is_still_told_by_both() -> None:
+    for choices, rule in STILL_TOLD:
+        plan = plain_but(choices)
+
+        seen = by_running(render(plan) or {})
+
+        assert rule in {verdict.rule for verdict in seen or ()}
+        assert disagreements([plan]) == []
+
+
 def test_drawn_loops_run_and_hold_faults_and_right_ones() -> None:
     seen = [by_running(texts) for texts in map(render, map(draw, range(400))) if texts]
 
