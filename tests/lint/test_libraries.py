@@ -1099,3 +1099,29 @@ def test_whatever_is_done_with_a_stand_in_it_never_raises(name: str) -> None:
         source = USES.format(module=module, name=name, arguments=arguments, calls=calls)
 
         rehearse(program_of(source), Root("train.py"), Plan())
+
+
+CLOSED_BY_HAND = """
+import contextlib
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+model = DistributedDataParallel(torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for i, x in enumerate(torch.randn(8, 8, 4)):
+    stack = contextlib.ExitStack()
+    if (i + 1) % 4:
+        stack.enter_context(model.no_sync())
+    (model(x).square().mean() / 4).backward()
+    {close}
+    if (i + 1) % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("close", ["stack.close()", "stack.pop_all().close()"])
+def test_an_exit_stack_may_be_closed_by_hand(close: str) -> None:
+    check(CLOSED_BY_HAND.format(close=close))
+    left_open = CLOSED_BY_HAND.format(close="").replace("step()", "step()  # GK501")
+    check(left_open)

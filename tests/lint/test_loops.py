@@ -910,3 +910,43 @@ def test_slices_of_a_batch_are_micro_batches_where_the_program_says_so() -> None
     assert told(code.format(number="accumulate", divided=" / accumulate")) == []
     assert told(code.format(number="accumulate", divided="")) == ["GK201"]
     assert told(code.format(number="length", divided="")) == []  # time steps are a sum
+    of_returns = code.replace("range({number})", "range(len({number}))")
+    assert told(of_returns.format(number="accumulated_returns", divided="")) == []
+
+
+WEIGHED_BY_GRADIENT = """
+def train(batches, micro_batch):
+    for batch in batches:
+        for i in range(0, len(batch), micro_batch):
+            loss = F.mse_loss(model(batch[i : i + micro_batch]), y)
+            {backward}
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("backward", ["loss.backward({})", "torch.autograd.backward(loss, {})"])
+def test_a_gradient_that_is_given_weighs_the_loss(backward: str) -> None:
+    code = HEAD + WEIGHED_BY_GRADIENT
+    share = "torch.tensor(micro_batch / len(batch))"
+    assert told(code.format(backward=backward.format(share))) == []
+    assert told(code.format(backward=backward.format("None"))) == ["GK201"]
+
+
+COUNTED_BY_SIXTEEN = """
+import itertools
+
+numbers = itertools.count({start}, 16)
+for _ in range(400):
+    seen = next(numbers)
+    (F.mse_loss(model(x), y){divided}).backward()
+    if seen % 64 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+def test_what_counts_in_steps_of_its_own_comes_to_a_window_sooner() -> None:
+    code = HEAD + COUNTED_BY_SIXTEEN
+    assert told(code.format(start=16, divided=" / 4")) == []
+    assert "GK201" in told(code.format(start=16, divided=""))

@@ -568,10 +568,10 @@ class State:
             if id(self.node) in self.facts.periods:
                 self.period = max(self.period, math.ceil(period))
 
-    def within_sight(self, every: Plain, reach: float) -> Plain:
-        """`step % 1000 == 0`, beyond the rounds that are rehearsed, where that decides about no
-        gradients but may save: a number that falls on the same places of a window stands for it."""
-        window = max(self.plan.window, self.period)
+    def shorter_period(self, every: Plain, reach: float) -> Plain:
+        """Of a test that decides about no gradients, but may save (`step % 1000 == 0`): one within
+        the rounds that are rehearsed, which falls on the same places of windows that are known."""
+        window = self.period
         far = type(every) is int and every > max(reach, 2 * window)
         if not far or window == 1 or id(self.node) not in self.facts.asides:
             return every

@@ -569,7 +569,7 @@ class Count(Constant):
         return self.end
 
     def like(self, value: Plain) -> Constant:
-        return Count(value, self.limit)
+        return Count(value, self.limit, by=self.by)
 
     @property
     def pace(self) -> int:
@@ -578,7 +578,7 @@ class Count(Constant):
     def paced(self, pace: int) -> Constant:
         if self.by == pace:
             return self
-        return type(self)(self.value, self.limit * pace, self.end, pace)
+        return type(self)(self.value, self.limit / self.by * pace, self.end, pace)
 
     def settles(self, bound: float) -> bool:
         """Whether the rounds that are rehearsed tell how it compares with this."""
@@ -686,7 +686,7 @@ LARGEST = 1 << 64
 
 def _computed(m: Machine, sign: str, left: Constant, right: Constant) -> Value:
     if sign == "%" and left.reach is not None and right.reach is None:
-        right = Constant(m.within_sight(right.value, left.reach))
+        right = Constant(m.shorter_period(right.value, left.reach))
     result = arithmetic(sign, left.value, right.value)
     if result is NotImplemented:
         return m.unknown(f"{left.text} {sign} {right.text}")
@@ -705,7 +705,7 @@ def _computed(m: Machine, sign: str, left: Constant, right: Constant) -> Value:
         limit = 0.0
     if abs(limit) >= LARGEST:
         return Constant(result)
-    pace = left.pace * right.pace if sign in "+-" else 1
+    pace = max(left.pace, right.pace) if sign in ("+", "-") else 1
     return Count(result, max(float(limit), 0.0), _last_of(sign, left, right), pace)
 
 

@@ -35,7 +35,7 @@ BUILDS = words("parameters named_parameters optim")
 CHANGES = words(
     """append extend insert add update pop remove clear setdefault popleft appendleft train eval to
     cuda cpu half float apply sort reverse add_module register_hook register_buffer load freeze
-    register_module register_parameter put push"""
+    register_module register_parameter put push close pop_all"""
 )
 """Methods that change what they are called on."""
 ACTS = words("step zero_grad backward parameters param_groups unscale_ named_parameters")

@@ -10,7 +10,7 @@ from gradkeeper.lint import guesses
 from gradkeeper.lint.interpreter.objects import flatten
 from gradkeeper.lint.interpreter.syntax import last_name
 from gradkeeper.lint.interpreter.values import Call, Provenance, Value
-from gradkeeper.lint.libraries.factors import Factor
+from gradkeeper.lint.libraries.factors import ONE, UNKNOWN_FACTOR, Factor
 from gradkeeper.lint.libraries.leaves import Leaf, atoms, leaves_in
 from gradkeeper.lint.libraries.provenance import (
     GRADIENT,
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine
     from gradkeeper.lint.libraries.tensors import Tensor
 
+NAMES = (ast.Name, ast.Attribute)
+
 
 def retains(call: Call, *, place: int | None = None) -> bool:
     """backward(retain_graph=True): the graph is for another one, which may be the total's.
@@ -40,6 +42,12 @@ def retains(call: Call, *, place: int | None = None) -> bool:
     if place is not None:
         asked += call.args[place : place + 2]
     return any(option is not None and option.truth(call.m) is not False for option in asked)
+
+
+def weight_given(call: Call, *, place: int, name: str) -> Factor:
+    """backward(gradient): the loss is multiplied by it on its way."""
+    given = call.argument(place, name)
+    return ONE if given is None or given.is_none(call.m) is True else UNKNOWN_FACTOR
 
 
 def add_gradients(
@@ -153,7 +161,7 @@ def _goes_over_microbatches(m: Machine) -> bool:
     node = loop.node if loop is not None else None
     match node:
         case ast.For(iter=ast.Call(func=ast.Name(id="range"), args=bounds)):
-            words = {last_name(part) for bound in bounds for part in ast.walk(bound)}
+            words = {last_name(bound) for bound in bounds if isinstance(bound, NAMES)}
             by_parts = len(bounds) == 3 and guesses.is_microbatch(last_name(bounds[2]))
             return (by_parts or guesses.is_accumulation(words)) and m.fills_window(node)
     return False

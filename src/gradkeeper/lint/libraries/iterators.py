@@ -227,21 +227,32 @@ def cycle(call: Call) -> Value:
 def count(call: Call) -> Value:
     start = call.argument(0, "start")
     begin = start.value if isinstance(start, Constant) and isinstance(start.value, int) else 0
-    return Counting(NONE, begin)
+    step = call.argument(1, "step") or Constant(1)
+    if not isinstance(step, Constant) or type(step.value) is not int or step.value < 1:
+        return call.m.unknown("count()", fixed=False)
+    return Counting(NONE, begin, step.value)
 
 
 class Counting(OpenRange):
     """itertools.count(): numbers for whoever asks, or for a loop beside what it goes over."""
 
-    __slots__ = ("given",)
+    __slots__ = ("given", "step")
 
-    def __init__(self, number: Value, start: int) -> None:
+    def __init__(self, number: Value, start: int, step: int) -> None:
         super().__init__(number, start)
         self.given = 0
+        self.step = step
 
     def next_known(self, m: Machine) -> Value | None:
         self.given += 1
-        return m.counted(Constant(self.start + self.given - 1))
+        number = Constant(self.start + (self.given - 1) * self.step)
+        return m.counted(number).paced(self.step)
+
+    def iterate(self, m: Machine) -> Iterator[Value]:
+        if self.step == 1:
+            yield from OpenRange.iterate(self, m)
+        while True:
+            yield m.unknown("count()", fixed=False)
 
 
 def repeat(call: Call) -> Value:

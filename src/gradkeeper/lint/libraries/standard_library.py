@@ -123,6 +123,17 @@ class Stack(StandIn):
         self.entered.append(manager)
         return manager.enter(call.m)
 
+    @visible
+    def close(self, call: Call) -> Value:
+        self.leave(call.m)
+        return NONE
+
+    @visible
+    def pop_all(self, call: Call) -> Value:
+        other = Stack()
+        other.entered, self.entered = self.entered, []
+        return other
+
     def leave(self, m: Machine) -> None:
         while self.entered:
             self.entered.pop().leave(m)

@@ -36,6 +36,7 @@ from gradkeeper.lint.libraries.gradients import (
     moved,
     retains,
     uses_gradient,
+    weight_given,
     within_step,
 )
 from gradkeeper.lint.libraries.leaves import Leaf, Leaves, atoms, leaves_in
@@ -262,7 +263,8 @@ class Tensor(StandIn):
 
     @visible
     def backward(self, call: Call) -> Value:
-        credit(call.m, self, retains=retains(call, place=1))
+        by = weight_given(call, place=0, name="gradient")
+        credit(call.m, self, divided_by=by, retains=retains(call, place=1))
         return NONE
 
     @visible

@@ -36,7 +36,13 @@ from gradkeeper.lint.libraries.data import (
     share_out,
 )
 from gradkeeper.lint.libraries.datasets import batches_of, create, tensor_dataset
-from gradkeeper.lint.libraries.gradients import moved, retains, uses_gradient, within_step
+from gradkeeper.lint.libraries.gradients import (
+    moved,
+    retains,
+    uses_gradient,
+    weight_given,
+    within_step,
+)
 from gradkeeper.lint.libraries.leaves import Leaf, atoms
 from gradkeeper.lint.libraries.nn import Module, StateDict, module_of
 from gradkeeper.lint.libraries.parameters import parameters_in
@@ -215,7 +221,8 @@ def clip(m: Machine, target: Value, bound: Value | None, *, aware: bool = False)
 
 def _backward(call: Call) -> Value:
     given = call.argument(0, "tensors") or NONE
-    credit(call.m, mix_losses(call.m, given), retains=retains(call))
+    by = weight_given(call, place=1, name="grad_tensors")
+    credit(call.m, mix_losses(call.m, given), divided_by=by, retains=retains(call))
     return NONE
 
 
