@@ -1,8 +1,9 @@
 """Rounds of loops that read no loader: the lines of one frame run backwards.
 
-Loops are read from bytecode. A round counts as a batch if the loop also holds a step: where an
-inner loop makes several losses and the step comes after it, they may be tasks or time steps of
-one batch; inner_batches.py tells.
+Loops are read from bytecode. A round counts as a batch if the loop also holds a step, unless the
+loop around it trains something itself: then both take turns on one batch. Where an inner loop makes
+several losses and the step comes after it, they may be tasks or time steps of one batch;
+inner_batches.py tells.
 """
 
 import dis
@@ -83,7 +84,7 @@ class Rounds:
         self._searched: set[tuple[int, int]] = set()
         """Those in which the functions were looked at that local variables hold."""
         self.inner: InnerLoop | None = None
-        """A loop without a step has gone round since the last backward."""
+        """An inner loop has gone round since the last backward."""
         self.bringing: set[InnerLoop] = set()
         """Such loops whose rounds bring a batch each."""
         self.sharing: set[InnerLoop] = set()
@@ -571,14 +572,16 @@ def _receivers_of_steps(code: CodeType) -> list[tuple[int, tuple[object, ...]]]:
 
 def _is_optimizer(held: Any, path: tuple[object, ...]) -> bool:
     for part in path:
-        held = _held_by(held).get(part)
+        held = _part_of(held, part)
     return issubclass(type(held), torch.optim.Optimizer)
 
 
-def _held_by(holder: Any) -> Mapping[Any, Any]:
-    if type(holder) is dict:
-        return holder
-    return dict(enumerate(holder)) if type(holder) in (list, tuple) else attributes_of(holder)
+def _part_of(holder: Any, part: object) -> Any:
+    if type(holder) in (list, tuple):
+        inside = isinstance(part, int) and -len(holder) <= part < len(holder)
+        return holder[part] if inside else None
+    held: Mapping[Any, Any] = holder if type(holder) is dict else attributes_of(holder)
+    return held.get(part)
 
 
 def _codes(
