@@ -123,6 +123,7 @@ def run(args: argparse.Namespace) -> int:
     before = gc.get_threshold()
     collect_rarely()
     # At its end, Python would search all that is left for cycles: 4 % of the check of one line.
+    atexit.unregister(gc.freeze)  # once, however often a process checks
     atexit.register(gc.freeze)
     try:
         return _run(args)

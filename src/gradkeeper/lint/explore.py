@@ -183,7 +183,7 @@ class _Exploration:
                 too_short = run
                 self.waiting.insert(0, longer)
                 continue
-            comes_closer = self._comes_closer(run)
+            asked_more = self._asked_more_before_a_backward(run)
             if not self._tells_nothing(run):
                 made += 1
                 nothing_new = 0 if self._is_news(run) else nothing_new + 1
@@ -194,8 +194,8 @@ class _Exploration:
             else:
                 self.runs.append(run)
                 self._go_on_from(run)
-            if comes_closer:
-                self._press_on(run)
+            if asked_more:
+                self._answer_the_other_way_next(run)
             if nothing_new >= PATIENCE:
                 # What was found may hang on a setting that was not tried the other way yet; and
                 # where none was, all that was seen is one side of what people run.
@@ -239,7 +239,7 @@ class _Exploration:
         As long as a loop has not shown what it does, whatever happens otherwise is news.
         """
         if any(_alike(run, earlier) for earlier in self.runs):
-            return self._comes_closer(run)
+            return self._asked_more_before_a_backward(run)
         if not any(map(_trains, self.runs)) or not self.program.coverage.have_shown(run.loops):
             return True
         places, told = _where_it_trains(run), _told(run)
@@ -248,7 +248,7 @@ class _Exploration:
             told -= _told(earlier)
         return bool(places or told)
 
-    def _comes_closer(self, run: Run) -> bool:
+    def _asked_more_before_a_backward(self, run: Run) -> bool:
         """Nothing trains yet, but on the way to a backward one more thing of chance was asked."""
         trains = _trains(run) or any(map(_trains, self.runs))
         if trains or not any(map(says_backward, run.loops)):
@@ -256,7 +256,7 @@ class _Exploration:
         asked = {key for earlier in self.runs for key in earlier.questions}
         return any(not question.fixed for key, question in _of_chance(run) if key not in asked)
 
-    def _press_on(self, run: Run) -> None:
+    def _answer_the_other_way_next(self, run: Run) -> None:
         """What it was asked on the way is answered the other way, before anything else is tried."""
         answers = dict(_other_answers(run))
         self.waiting.insert(0, run.plan.but(chance={**run.plan.chance, **answers}))
@@ -275,7 +275,7 @@ class _Exploration:
             self.base = run
             self.telling.clear()
             self.seen = set(run.plan.settings)
-            self.waiting += [self._flip(run, [key]) for key in _worth_leaving(run)]
+            self.waiting += [self._flip(run, [key]) for key in _settings_of_doubt(run)]
         flipped = [key for key in run.plan.settings if key not in self.base.plan.settings]
         different = not _alike(run, self.base)
         if different and len(flipped) == 1:
@@ -345,7 +345,7 @@ class _Exploration:
         )
 
 
-def _worth_leaving(run: Run) -> list[Hashable]:
+def _settings_of_doubt(run: Run) -> list[Hashable]:
     """Settings that lead to code of which little can be told: `if args.horovod`."""
     return [key for key in run.settings if key in run.doubted_under][:MOST_BLAMED]
 

@@ -20,7 +20,9 @@ ACTS = re.compile(rb"\n(?:(?:for|while|with)[ \t(]|[\w.]+\()")
 """A script does something by itself, as a module that only defines does not."""
 HIGHEST = 6
 """Folders above a file in which its imports are looked for, at most."""
-ROOTS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
+ROOTS_ONLY = (".git", "pyproject.toml")
+"""What lies at the root of a project, and nowhere else."""
+ROOTS = (*ROOTS_ONLY, "setup.py", "setup.cfg")
 INSTALLED = ("site-packages", "dist-packages")
 """Folders in which packages lie side by side that are no project."""
 INIT = "__init__.py"
@@ -411,7 +413,7 @@ def folder_above(folder: str, names: Set[str], module: str) -> str | None:
     above = above or os.sep
     inside = module.partition(".")[0] == here
     # A package may have a `setup.py` among its modules, as `package.setup`.
-    if above == folder or not names.isdisjoint(ROOTS[:2] if inside else ROOTS):
+    if above == folder or not names.isdisjoint(ROOTS_ONLY if inside else ROOTS):
         return None
     if above.endswith(INSTALLED) and not inside:
         return None

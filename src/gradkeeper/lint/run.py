@@ -83,15 +83,14 @@ class Run:
     """Where something happened: a run that never came to a line says nothing of it."""
     under: dict[tuple[str, int], tuple[Hashable, ...]] = field(default_factory=dict)
     """By such a line: the settings, outermost first, in whose branches it lies."""
+    doubted_under: frozenset[Hashable] = frozenset()
+    """Settings in whose branches something was done that leaves the rules little to say."""
     settings: dict[Hashable, bool] = field(init=False)
     """Those that it asked for, as they were answered."""
 
     def __post_init__(self) -> None:
         asked = self.questions.items()
         self.settings = {key: question.answer for key, question in asked if question.fixed}
-
-    doubted_under: frozenset[Hashable] = frozenset()
-    """Settings in whose branches something was done that leaves the rules little to say."""
 
     @property
     def steps(self) -> int:

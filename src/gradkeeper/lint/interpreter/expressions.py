@@ -59,7 +59,7 @@ class Expressions(State):
             return self.look_up(node.id)  # type: ignore[attr-defined]
         return HANDLERS[kind](self, node)
 
-    def _other(self, node: ast.expr) -> Value:
+    def _not_known(self, node: ast.expr) -> Value:
         """What a later Python has that nothing is known of."""
         return self.unknown("an expression")
 
@@ -497,7 +497,7 @@ def _same(m: Machine, left: Value, right: Value) -> bool | Condition:
 
 
 HANDLERS: dict[type[ast.expr], Callable[[Any, Any], Value]] = {
-    **dict.fromkeys(ast.expr.__subclasses__(), Expressions._other),
+    **dict.fromkeys(ast.expr.__subclasses__(), Expressions._not_known),
     ast.Constant: Expressions._constant,
     ast.Attribute: Expressions._attribute,
     ast.Subscript: Expressions._subscript,

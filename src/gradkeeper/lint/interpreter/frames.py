@@ -238,7 +238,7 @@ class OwnModule(Namespace):
                 self._run(m, self._outline.lines[name])
 
     def acts(self, m: Machine) -> bool:
-        """One of several modules is chosen for what is defined in it."""
+        """It holds what a program chose it for: both sides of such a choice are worth a try."""
         return True
 
     def set_attribute(self, m: Machine, name: str, value: Value) -> None:

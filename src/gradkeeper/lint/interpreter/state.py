@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from gradkeeper.lint.interpreter.machine import Machine
 
 T = TypeVar("T")
-NOWHERE = ast.Pass(lineno=1, col_offset=0)
+BEFORE_THE_FIRST_LINE = ast.Pass(lineno=1, col_offset=0)
 """Where each run is before its first line: values made there are known by it, in all runs."""
 COUNT = "count"
 """A source: the value counts rounds, from where nobody knows."""
@@ -45,8 +45,6 @@ CYCLE = "cycle"
 """A source: the remainder of such a count."""
 RARE = "rare"
 """A source: that of a division by a known number."""
-
-
 MOST_EXACT = 12
 """Rounds of a training loop that are all rehearsed, where the program says how many there are."""
 
@@ -239,7 +237,7 @@ class State:
         self.quietly: dict[int, int] = {}
         """By loop that does nothing to gradients: the operations it took so far."""
         self.frame = Frame({}, None, None, "<module>", "")
-        self.node: ast.AST = NOWHERE
+        self.node: ast.AST = BEFORE_THE_FIRST_LINE
         self.loops: list[Loop] = []
         self.questions: dict[Hashable, Question] = {}
         self.answers: dict[Hashable, bool] = {}

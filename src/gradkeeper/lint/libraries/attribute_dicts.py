@@ -23,11 +23,12 @@ CLASSES = frozenset(
         "dotmap.DotMap",
         "easydict.EasyDict",
         "ml_collections.ConfigDict",
+        "ml_collections.config_dict.ConfigDict",
         "munch.Munch",
         "munch.DefaultMunch",
     }
 )
-PACKAGES = tuple({name.partition(".")[0] for name in CLASSES})
+PACKAGES = tuple(sorted({name.partition(".")[0] for name in CLASSES}))
 
 
 class AttributeDict(Dict):
