@@ -190,6 +190,14 @@ MENDED = (
     },
     {"model": "swapped", "owned": "added", "fault": "drop zero", "second fault": "drop backward"},
     {"epochs": "2", "zero_d": "after", "several": "g", "fault": "drop backward_d"},
+    {
+        "writing": "with_while",
+        "epochs": "2",
+        "window": "2",
+        "zero": "after",
+        "aux": "each",
+        "ended": "at least",
+    },
     {"batches": "7", "loop": "cycle", "window": "2", "tail": "with the gate"},
     {
         "writing": "body_in_function",

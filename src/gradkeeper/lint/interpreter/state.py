@@ -145,6 +145,9 @@ class Libraries(Protocol):
 
     def round_begins(self, m: Machine, loop: Loop, element: Value | None) -> None: ...
 
+    def round_is_of(self, m: Machine, loop: Loop, element: Value | None) -> None:
+        """What a loop goes over tells whether its round brings a batch."""
+
     def loop_ends(self, m: Machine, loop: Loop) -> None: ...
 
     def default_answer(self, m: Machine, condition: Condition) -> bool | None: ...

@@ -549,6 +549,7 @@ class Statements(Expressions):
         if loop.iterable is None:
             self._measure(loop, value.of if isinstance(value, Iterated) else value)
             loop.iterable, loop.told = value, told
+            self.libraries.round_is_of(self.whole, loop, None)
         return loop.iterable is value
 
     def _runs_on(self, loop: Loop, node: ast.While) -> bool:

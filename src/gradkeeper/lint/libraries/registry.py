@@ -14,6 +14,7 @@ from gradkeeper.lint.interpreter.objects import (
     BuiltIn,
     Function,
     Instance,
+    Iterated,
     LibraryClass,
     Namespace,
     StandIn,
@@ -292,6 +293,13 @@ class StandardLibraries:
             m.state(RunTape).note(m, ev.EpochBegin, source=self._source(m, loop), site=loop.site)
 
     def round_begins(self, m: Machine, loop: Loop, element: Value | None) -> None:
+        self.round_is_of(m, loop, element)
+        rounds = m.state(RunTape).loops
+        if loop.node in rounds:
+            # The only round that there is shows as much as two.
+            rounds[loop.node] += 2 if loop.exact and loop.rounds == 1 else 1
+
+    def round_is_of(self, m: Machine, loop: Loop, element: Value | None) -> None:
         if loop.kind == "batches" and not _goes_over_tasks(m, loop, element):
             assert loop.site is not None
             tape = m.state(RunTape)
@@ -302,10 +310,6 @@ class StandardLibraries:
         elif loop.kind == "outer" and id(loop.node) in m.facts.credits_itself:
             assert loop.site is not None
             m.state(RunTape).round_due = (self._source(m, loop), loop.site)
-        rounds = m.state(RunTape).loops
-        if loop.node in rounds:
-            # The only round that there is shows as much as two.
-            rounds[loop.node] += 2 if loop.exact and loop.rounds == 1 else 1
 
     def loop_ends(self, m: Machine, loop: Loop) -> None:
         tape = m.state(RunTape)
@@ -355,7 +359,8 @@ class StandardLibraries:
 
 def _goes_over_losses(loop: Loop) -> bool:
     """They are of the batch that the loop around has."""
-    held = loop.iterable.held() if loop.iterable is not None else ()
+    over = loop.iterable.of if isinstance(loop.iterable, Iterated) else loop.iterable
+    held = over.held() if over is not None else ()
     return any(leaves_in(value.sources()) for value in held)
 
 
