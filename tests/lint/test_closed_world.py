@@ -373,3 +373,36 @@ def test_what_the_rounds_of_a_loop_would_have_done_is_not_missing_where_they_cos
     monkeypatch.setattr("gradkeeper.lint.interpreter.statements.QUIETLY_IN_ALL", 20)
 
     assert told(MANY_LAYERS) == []
+
+
+ATTACKS = """
+def attack(model, optimizer, x, loader, times):
+    for {turn}:
+        loss = model(x).mean()
+        optimizer.zero_grad()
+        loss.backward()
+"""
+
+
+def test_who_hands_in_a_batch_with_an_optimizer_may_step_it() -> None:
+    assert told(ATTACKS.format(turn="i in range(times)")) == []
+    assert told(ATTACKS.format(turn="x in loader")) == ["GK107"]
+
+
+TRAINED_ELSEWHERE = """
+import torch
+from elsewhere import Net, loader, {name}
+
+net = Net()
+optimizer = torch.optim.AdamW({owned}.parameters())
+for x in loader:
+    optimizer.zero_grad()
+    {name}(net, x)
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("name", ["loss_of", "fit_batch"])
+def test_code_that_has_an_unseen_network_may_go_back_through_it(name: str) -> None:
+    assert told(TRAINED_ELSEWHERE.format(name=name, owned="net")) == []
+    assert told(TRAINED_ELSEWHERE.format(name=name, owned="torch.nn.Linear(4, 1)")) == ["GK103"]

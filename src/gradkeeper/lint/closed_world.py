@@ -21,7 +21,7 @@ CLOSED = {
     "GK104": frozenset({"optimizers"}),
     "GK105": frozenset({"optimizer", "lent", "network", "rounds"}),
     "GK106": frozenset({"optimizer", "loss", "lent owned", "caller", "rounds"}),
-    "GK107": frozenset({"strange step"}),
+    "GK107": frozenset({"strange step", "one batch"}),
     "GK601": frozenset({"loss", "lent", "rounds"}),
 }
 """By rule: where the world of a run may not be open for it to speak, see `openings`."""
@@ -40,6 +40,8 @@ def openings(tape: RunTape, root: Root) -> frozenset[str]:
     loss          a part of one comes from unseen code, which made parameters that are owned
     lent          unseen code was given parameters
     lent owned    of those, some that an optimizer owns
+    one batch     a function goes back over what its caller hands in, for so many times, beside an
+                  optimizer from elsewhere, which the caller may step
     lent each round  those of a network, between any two steps of an optimizer that owns some
     wrapper       unseen code around an optimizer is stepped, and nobody is seen to zero it
     network       whoever builds the one where the run began may hand it to an optimizer
@@ -59,8 +61,11 @@ def openings(tape: RunTape, root: Root) -> frozenset[str]:
     owned = {leaf for owner in tape.owners for leaf in atoms(owner.leaves)}
     if tape.lent or tape.lent_objects:
         found.add("lent")
-    if tape.lent_objects or not owned.isdisjoint(atoms(tape.lent)):
+    if tape.lent_objects or not owned.isdisjoint(atoms([*tape.lent, *tape.lent_networks])):
         found.add("lent owned")
+    strange = any(not owner.known for owner in tape.owners)
+    if strange and root.function is not None and tape.goes_over == {"numbers"}:
+        found.add("one batch")
     if any(_is_lent_each_round(tape, owner) for owner in tape.owners if tape.lent_after):
         found.add("lent each round")
     if any(owner.wrapped and not _is_zeroed(tape, owner) for owner in tape.owners):

@@ -100,10 +100,14 @@ class RunTape:
         """Why the world is not closed: what went to code that was not seen."""
         self.lent: dict[Leaf, None] = {}
         """Parameters that code was given which is not seen."""
+        self.lent_networks: dict[Leaf, None] = {}
+        """Those of networks that are not seen themselves, as it was given them in a loop."""
         self.lent_after: list[tuple[Note, Sequence[Leaf]]] = []
         """When such code had networks, once training had begun: after which note."""
         self.lent_objects = False
         """Such code was also given objects of the program, with all that they hold."""
+        self.goes_over: set[str] = set()
+        """What loops with a backward go over: "numbers", or "data"."""
         self.begun_in_a_network = False
         """Begun in a method of a network that nobody is seen to build."""
         self.hooked = False

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from gradkeeper.lint import guesses
-from gradkeeper.lint.interpreter.containers import Tuple
+from gradkeeper.lint.interpreter.containers import Range, Tuple
 from gradkeeper.lint.interpreter.frames import Loop
 from gradkeeper.lint.interpreter.objects import (
     BuiltIn,
@@ -287,6 +287,9 @@ class StandardLibraries:
             unseen_code.keep(m, loop.iterable)
         if loop.kind == "batches" or id(loop.node) in m.facts.training_around:
             m.state(RunTape).loops.setdefault(loop.node, 0)
+        if loop.kind == "batches":
+            numbers = isinstance(loop.iterable, (Range, builtins.OpenRange))
+            m.state(RunTape).goes_over.add("numbers" if numbers else "data")
         if self._is_epoch(m, loop):
             if isinstance(loop.node, (ast.For, ast.AsyncFor)):
                 data.shuffle(m, loop, self._source(m, loop))

@@ -54,6 +54,7 @@ def unseen(what: Value, call: Call) -> Value:
     tensors = False
     factor_known = True
     handed: dict[RecordedOwner, None] = {}
+    networks: list[Module] = []
     roles = m.state(Roles).found
     given = flatten(values)
     for value in given if receiver is None else [*flatten([receiver]), *given]:
@@ -64,6 +65,8 @@ def unseen(what: Value, call: Call) -> Value:
             if isinstance(role, Optimizer):
                 escaped(m, role, last, own=value is receiver)
                 handed[role.owner] = None
+            elif isinstance(role, Module) and value is not receiver:
+                networks.append(role)
         elif isinstance(value, Tensor):
             tensors = tensors or bool(value.flow) or OPEN in value.others
             factor_known = factor_known and value.factor.number == 1.0 and not value.factor.below
@@ -99,6 +102,8 @@ def unseen(what: Value, call: Call) -> Value:
     keeps = _keeps_parameters(m, what)
     trained = [] if dull else [value for value in given if _is_trained(value)]
     if not guesses.is_harmless(last):
+        for network in networks if m.loops and m.state(Modes).grad else ():
+            m.state(RunTape).lent_networks.update(dict.fromkeys(network.leaves()))
         _tell_lent(m, receiver, trained)
         _tell_lent_now(m, given)
     if trained and receiver is not None:
