@@ -15,7 +15,7 @@ from gradkeeper.lint.rehearse import rehearse_files
 from gradkeeper.lint.run import TOTAL, Program, Run
 from gradkeeper.model.finding import Finding, Severity
 from gradkeeper.rules import ALL
-from tests.lint.linting import findings, told
+from tests.lint.linting import HEAD, findings, told
 
 
 def check(files: dict[str, str]) -> dict[str, Checked]:
@@ -716,3 +716,25 @@ def test_an_option_that_leads_out_of_sight_is_tried_the_other_way() -> None:
     assert told(OUT_OF_SIGHT.format(step="scaler.step(optimizer)")) == []
     (finding,) = findings(OUT_OF_SIGHT.format(step="optimizer.step()"))
     assert (finding.rule, finding.when) == ("GK302", "args.elsewhere is false")
+
+
+ONE_AT_FIRST = """
+ACCUMULATION_STEPS = {length}
+for i, x in enumerate(loader):
+    model(x).mean().backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    if (i + 1) % ACCUMULATION_STEPS == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(("length", "when"), [("1", "ACCUMULATION_STEPS > 1"), ("4", None)])
+def test_what_only_longer_windows_have_says_so_where_the_program_has_short_ones(
+    length: str, when: str | None
+) -> None:
+    found = [one for one in findings(HEAD + ONE_AT_FIRST.format(length=length)) if one.certain]
+
+    clipped = next(finding for finding in found if finding.rule == "GK304")
+
+    assert clipped.when == when

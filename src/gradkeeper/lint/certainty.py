@@ -74,7 +74,8 @@ def _weighed(key: Key, having: list[Run], runs: list[Run]) -> Finding:
     for run in standing:
         when = _setting(key, run, runs)
         if when is not None and not (when and finding.rule in FROM_ABSENCE):
-            return replace(run.findings[key], when=when or _branch(key, run, runs))
+            when = when or _branch(key, run, runs) or _longer_windows(key, run, runs)
+            return replace(run.findings[key], when=when)
     return replace(finding, certain=False, severity=Severity.INFO)
 
 
@@ -121,6 +122,13 @@ def _branch(key: Key, run: Run, runs: list[Run]) -> str | None:
         if name in run.questions and _is_choice(name, run, runs):
             return None if _found_either_way(name, run, key, runs) else _as_text(run, name)
     return None
+
+
+def _longer_windows(key: Key, run: Run, runs: list[Run]) -> str | None:
+    """What the program sets to 1 has to be raised for a fault that only longer windows have."""
+    if any(key in other.findings for other in runs if not other.widened):
+        return None
+    return " and ".join(f"{name} > 1" for name in run.widened) or None
 
 
 def _found_either_way(name: Hashable, run: Run, key: Key, runs: list[Run]) -> bool:

@@ -62,6 +62,8 @@ class Run:
     period: int = 1
     short_of: int = 0
     numbered: bool = False
+    widened: tuple[str, ...] = ()
+    """Lengths of windows that the program sets to 1, and that were more in this run."""
     counts_samples: bool = False
     faults: tuple[Hashable, ...] = ()
     provided: frozenset[str] = frozenset()
@@ -208,6 +210,8 @@ def _rehearse(program: Program, root: Root, plan: Plan, m: Machine) -> Run:
     run.under = _by_line(program, m.reached)
     run.doubted_under = frozenset(m.doubted_under)
     run.numbered, run.counts_samples = bool(m.numbers), m.counts_samples
+    if plan.window > 1:
+        run.widened = tuple(name for key, name in m.widened.items() if key in m.numbers)
     run.faults = tuple(m.faults)
     asked = any(not isinstance(q.condition.left, Finite) for q in m.questions.values())
     unsure = m.cut_short or asked  # a batch that is left out for its numbers comes to no step more

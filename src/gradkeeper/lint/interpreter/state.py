@@ -222,6 +222,7 @@ class State:
         "under",
         "visited",
         "whole",
+        "widened",
     )
 
     whole: Machine
@@ -247,6 +248,8 @@ class State:
         self.equal: dict[Hashable, Constant | Unknown] = {}
         """Values that were found to equal a constant, or what may be one of a class."""
         self.numbers: dict[Hashable, int] = {}
+        self.widened: dict[Hashable, str] = {}
+        """Lengths of windows that the program sets to 1, by key, as it calls them."""
         self.counts_samples = False
         """Some of these are for numbers of samples: nobody tells how many batches these are."""
         self.multiples: dict[Hashable, Value] = {}

@@ -203,6 +203,7 @@ class Statements(Expressions):
         if name in self.facts.window_names and isinstance(value, Constant):
             if type(value.value) is int and value.value == 1 and value.reach is None:
                 key = self.facts.key_of(("window", self.frame.file, name))
+                self.widened[key] = name
                 return Unknown(key, name)
         return value
 
